@@ -92,38 +92,38 @@ class _Writer:
         answers = self._reading.interview.answers
         for doubt, answer in answers.items():
             self._toml.add("[answers]", quoted(doubt), answer)
-        days = sorted(filter(None, (text[:10] for text in self._reading.times)))
-        accepted: dict[str, Any] = {
-            "bills": len(self._reading.counted),
-            "net": money(self._reading.total).replace(",", ""),
-        }
+        self._toml.add("[accepted]", "bills", len(self._reading.counted))
+        self._toml.add("[accepted]", "net", money(self._reading.total).replace(",", ""))
+        days = self._days()
         if days:
-            accepted |= {"firstDay": days[0], "lastDay": days[-1]}
-        for entry, value in accepted.items():
-            self._toml.add("[accepted]", entry, value)
+            self._toml.add("[accepted]", "firstDay", days[0])
+            self._toml.add("[accepted]", "lastDay", days[-1])
+
+    def _days(self) -> list[str]:
+        """Return the days of all bills whose time is known, in their order."""
+        return sorted(time[:10] for time in self._reading.times if time)
 
     def _file(self) -> None:
         file = self._table.file
         if isinstance(file, CsvFile):
             self._toml.add("[file]", "encoding", file.encoding)
             self._toml.add("[file]", "delimiter", file.delimiter)
-        elif self._table.file.same:
-            pass
         if file.heading_line > 1:
             self._toml.add("[file]", "headingLine", file.heading_line)
         if self._bills.filled_down:
             self._toml.add("[file]", "fillDown", self._bills.filled_down)
-        if (
-            self._bills.has_no_times
-            and not self._bills.first_in_parts()
-            and " + " not in self._reading.interview.answers.get("bill", "")
-        ):
+        is_joined = " + " in self._reading.interview.answers.get("bill", "")
+        if self._bills.has_no_times and not is_joined and not self._bills.first_in_parts():
             self._toml.add("[file]", "together", value=True, comment="without times, a number that occurs again is new")
         if self._reading.sums_are:
             self._toml.add("[file]", "sums", self._reading.sums_are)
-        tables = [one for one in (self._table, self._reading.lines, self._reading.payments) if one]
-        names = list(dict.fromkeys(name for table in tables for name in table.columns))
-        self._toml.add("[file]", "columns", names, "a file with other columns is refused")
+        names: dict[str, None] = {}
+        for table in self._tables():
+            names.update(dict.fromkeys(table.columns))
+        self._toml.add("[file]", "columns", list(names), "a file with other columns is refused")
+
+    def _tables(self) -> list[ExportTable]:
+        return [table for table in (self._table, self._reading.lines, self._reading.payments) if table]
 
     def _formats(self) -> None:
         numbers = self._amounts.usual_numbers
@@ -161,7 +161,8 @@ class _Writer:
         for shop in shops.shops:
             self._toml.add("[shopIds]", quoted(shop.column_value), shop.id)
         other = self._reading.shop_of_no_shop
-        for value in shops.no_shop if other else ():
+        belonging = shops.no_shop if other else ()
+        for value in belonging:
             self._toml.add("[shopIds]", quoted(value), other)
         if shops.no_shop and other is None:
             values = {shop.column_value: SALE for shop in shops.shops} | dict.fromkeys(shops.no_shop, SKIP)
@@ -204,8 +205,14 @@ class _Writer:
             role = self._ranks.role(column)
             is_open = role in ("method", "channel") and column.name not in self._states.of_bills
             if is_open and 0 < len(column.distinct) <= FEW_VALUES and self._bills.is_of_bill(column):
-                values = dict.fromkeys([*column.distinct, *([] if column.is_filled else [""])], SALE)
+                values = dict.fromkeys(column.distinct, SALE)
+                if not column.is_filled:
+                    values[""] = SALE
                 self._status(column.name, column.name, values, "payment" if role == "method" else SALE)
+        self._marks()
+
+    def _marks(self) -> None:
+        """Say of which columns any value means that a bill is void. The first one has the reason."""
         for number, (name, meanings) in enumerate(self._states.marks.items()):
             nothing = {value: "" for value, meaning in meanings.items() if meaning == SALE and value}
             if number == 0:
@@ -216,13 +223,16 @@ class _Writer:
 
     def _status_of_bills(self, name: str, values: dict[str, str]) -> None:
         column = self._table.columns[name]
-        is_state = self._ranks.may_be_state(column) or self._ranks.is_bare(column)
-        others = "payment" if self._ranks.role(column) == "method" else None if is_state else SALE
+        others: str | None = SALE
+        if self._ranks.role(column) == "method":
+            others = "payment"
+        elif self._ranks.may_be_state(column) or self._ranks.is_bare(column):
+            others = None
         listed = values
         if len(values) > FEW_VALUES:
             others = others or SALE
             doubtful = self._ranks.doubtful_values(column, is_item=False)
-            listed = {value: one for value, one in values.items() if one != SALE or value in doubtful}
+            listed = {value: meaning for value, meaning in values.items() if meaning != SALE or value in doubtful}
         named = [value for value in values if value and self._bills.refers_to_bill(value)]
         said = {values[value] for value in named}
         if named:
@@ -291,9 +301,10 @@ class _Writer:
 
     def _parts(self) -> None:
         for role, entry in AMOUNT_ENTRIES.items():
-            part = (
-                self._amounts.subtotal(self._net) if role == "gross" else self._amounts.parts_of_role(role, self._net)
-            )
+            if role == "gross":
+                part = self._amounts.subtotal(self._net)
+            else:
+                part = self._amounts.parts_of_role(role, self._net)
             if part is None:
                 continue
             is_negative = role == "discount" and any((value or 0) < 0 for value in part.values)
@@ -303,9 +314,9 @@ class _Writer:
 
     def _texts(self) -> None:
         for role, entry in TEXT_ENTRIES.items():
-            column = next((one for one in self._ranks.with_role(role) if one.filled), None)
-            if column and self._bills.is_of_bill(column):
-                self._add("[bill]", entry, column.name)
+            filled = [column for column in self._ranks.with_role(role) if column.filled]
+            if filled and self._bills.is_of_bill(filled[0]):
+                self._add("[bill]", entry, filled[0].name)
         for column in self._ranks.with_role("channel", "type"):
             codes = {value: self._ranks.channel_of(value) for value in column.distinct}
             known = {value: code for value, code in codes.items() if code}
@@ -324,25 +335,31 @@ class _Writer:
             self._key("[line]", table)
         ranks = self._amounts.ranks(table)
         for role, entry in LINE_ENTRIES.items():
-            columns = [one.name for one in ranks.with_role(role) if not is_own or one.name not in self._used]
-            for name in columns[:1]:
-                self._add("[line]", entry, self._amounts.cell(table, name) if role in ("qty", "unitPrice") else name)
+            names = [column.name for column in ranks.with_role(role)]
+            if is_own:
+                names = [name for name in names if name not in self._used]
+            if names:
+                is_number = role in ("qty", "unitPrice")
+                self._add("[line]", entry, self._amounts.cell(table, names[0]) if is_number else names[0])
         total = self._line_total(table)
         if total:
             self._add("[line]", "total", self._amounts.cell(table, total))
             self._charges(table, self._amounts.cell(table, total))
         elif self._net.level == LINE:
             self._charges(table, self._net.cell["sum"])
-        if cancelled := self._states.cancelled:
+        cancelled = self._states.cancelled
+        if cancelled:
             self._add("[line]", "cancelled", {"column": cancelled.column, "values": cancelled.values})
 
     def _charges(self, table: ExportTable, amount: Any) -> None:
         """Say which lines are tips or taxes, by the names of their items."""
         ranks = self._amounts.ranks(table)
         items = ranks.first("item")
-        for role in ("tip", "tax") if items else ():
-            found = [value for value in items.distinct if ranks.charge_of(value) == role] if items else []
-            if not found or items is None or self._toml.has("[bill]", AMOUNT_ENTRIES[role]):
+        if items is None:
+            return
+        for role in ("tip", "tax"):
+            found = [value for value in items.distinct if ranks.charge_of(value) == role]
+            if not found or self._toml.has("[bill]", AMOUNT_ENTRIES[role]):
                 continue
             self._allowed += found
             share = {"column": items.name, "values": dict.fromkeys(found, "1"), "others": "0"}
@@ -363,10 +380,14 @@ class _Writer:
         is_own, net = table is self._table, self._net
         levels = (LINE,) if net.level == BILL else (LINE, EITHER)
         of_lines = [name for name in table.columns if not is_own or self._amounts.levels[name] in levels]
-        summed = net.columns if net.level in (LINE, sums.MIXED) and not net.is_product else ()
-        others = [one.name for one in self._amounts.ranks(table).with_role("amount", "total", "gross", "net", "paid")]
-        others = [name for name in others if not (is_own and name in net.columns)]
-        return next((name for name in (*summed[:1], *others) if name in of_lines), None)
+        candidates: list[str] = []
+        if net.level in (LINE, sums.MIXED) and not net.is_product:
+            candidates += net.columns[:1]
+        for column in self._amounts.ranks(table).with_role("amount", "total", "gross", "net", "paid"):
+            if not (is_own and column.name in net.columns):
+                candidates.append(column.name)
+        candidates = [name for name in candidates if name in of_lines]
+        return candidates[0] if candidates else None
 
     def _payments(self) -> None:
         if self._reading.payments is not None:
@@ -381,8 +402,8 @@ class _Writer:
         if other is not None:
             return [self._payments_of_file(other)]
         ways = [column.name for column in self._ranks.with_role("wayOfPaying") if column.filled]
-        equal = [one for one in self._amounts.payments() if self._amounts.equals(one, net)]
-        given = next((one for one in equal if len(one.columns) > 1), None)
+        equal = [payment for payment in self._amounts.payments() if self._amounts.equals(payment, net)]
+        given = next((payment for payment in equal if len(payment.columns) > 1), None)
         change = self._ranks.first("change") if given else None
         if ways and equal:
             found: list[dict[str, Any]] = [
@@ -409,30 +430,37 @@ class _Writer:
             return [{"name": method.name, "amount": self._net.cell["sum"]}]
         if self._bills.is_flat:
             return []
-        varying = [one for one in self._ranks.with_role(*PAYMENT_AMOUNTS) if not self._bills.is_of_bill(one)]
         payment: dict[str, Any] = {"name": method.name}
-        columns = [*varying[:1], *(self._ranks.with_role("change") if varying else [])]
-        for entry, column in zip(("amount", "change"), columns, strict=False):
-            payment[entry] = self._amounts.cell(self._table, column.name)
+        amounts = self._ranks.with_role(*PAYMENT_AMOUNTS)
+        varying = [column for column in amounts if not self._bills.is_of_bill(column)]
+        if varying:
+            payment["amount"] = self._amounts.cell(self._table, varying[0].name)
+            change = self._ranks.with_role("change")
+            if change:
+                payment["change"] = self._amounts.cell(self._table, change[0].name)
         return [payment]
 
     def _payments_of_file(self, other: ExportTable) -> dict[str, Any]:
         ranks = self._amounts.ranks(other)
         payment: dict[str, Any] = {}
-        if method := ranks.first("method"):
+        method = ranks.first("method")
+        if method:
             payment["name"] = method.name
-        if amount := ranks.first(*PAYMENT_AMOUNTS):
+        amount = ranks.first(*PAYMENT_AMOUNTS)
+        if amount:
             payment["amount"] = self._amounts.cell(other, amount.name)
-        if change := ranks.first("change"):
+        change = ranks.first("change")
+        if change:
             payment["change"] = self._amounts.cell(other, change.name)
-        if states := self._reading.payment_states:
+        states = self._reading.payment_states
+        if states:
             payment["cancelled"] = {"column": states.column, "values": states.values}
         return payment
 
     # --- checks for later files -------------------------------------------------------------------
 
     def _checks(self) -> None:
-        tables = [one for one in (self._table, self._reading.lines, self._reading.payments) if one]
+        tables = self._tables()
         checks: dict[str, Any] = {
             "words": [],
             "codes": [],
@@ -449,9 +477,11 @@ class _Writer:
         checks["allowed"] = self._allowed_values()
         checks["totals"] = self._bills.ends_in_totals
         checks["whole"] = self._converted(tables)
-        checks["equal"] = [[one.cell, other.cell] for one, other in self._amounts.search.equations()]
-        checks["larger"] = [pair for table in tables for pair in self._larger(table)]
-        days = sorted(filter(None, (text[:10] for text in self._reading.times)))
+        checks["equal"] = [[left.cell, right.cell] for left, right in self._amounts.search.equations()]
+        checks["larger"] = []
+        for table in tables:
+            checks["larger"] += self._larger(table)
+        days = self._days()
         checks["days"] = [days[0], days[-1]] if days and days[0][4:5] == "-" else []
         for entry, value in checks.items():
             if value:
@@ -558,22 +588,37 @@ class _Writer:
     def _larger(self, table: ExportTable) -> list[list[str]]:
         """Return pairs of columns of which the first never has a smaller number, without those that others imply."""
         ranks = self._amounts.ranks(table)
-        amounts = [one for one in table.columns.values() if ranks.role(one) in NUMBER_ROLES]
-        others = [one for one in table.columns.values() if one.is_number and one not in amounts and not one.is_date]
-        # Numbers of bills grow, whatever the bills cost.
-        numbers = [*amounts, *(one for one in others if not (one.is_like_an_id or ranks.is_clock(one)))]
-        pairs = set()
-        for one, other in permutations(numbers, 2):
-            if not any(column in amounts and column.name in self._used for column in (one, other)):
-                continue
-            sizes = [(abs(one.amount(row)), abs(other.amount(row))) for row in range(len(table.rows))]
-            is_never_smaller = all(size >= smaller for size, smaller in sizes)
-            # Amounts that differ on few rows may do so the other way round in another file.
-            if is_never_smaller and sum(size > smaller for size, smaller in sizes) >= max(ENOUGH_ROWS, len(sizes) / 2):
-                pairs.add((one.name, other.name))
-        names = {name for pair in pairs for name in pair}
-        implied = {(one, other) for one, other in pairs if any({(one, name), (name, other)} <= pairs for name in names)}
+        amounts, others = [], []
+        for column in table.columns.values():
+            if ranks.role(column) in NUMBER_ROLES:
+                amounts.append(column)
+            elif column.is_number and not column.is_date and not column.is_like_an_id and not ranks.is_clock(column):
+                # Numbers of bills grow, whatever the bills cost.
+                others.append(column)
+        used = [column for column in amounts if column.name in self._used]
+        pairs: set[tuple[str, str]] = set()
+        for larger, smaller in permutations([*amounts, *others], 2):
+            if (larger in used or smaller in used) and _is_larger(larger, smaller):
+                pairs.add((larger.name, smaller.name))
+        larger_names = {name for name, _ in pairs}
+        implied = set()
+        for first, last in pairs:
+            if any((first, name) in pairs and (name, last) in pairs for name in larger_names):
+                implied.add((first, last))
         return [list(pair) for pair in sorted(pairs - implied)]
+
+
+def _is_larger(larger: TableColumn, smaller: TableColumn) -> bool:
+    """Return whether a column never has a smaller number than another one, and a larger one on most rows."""
+    rows = len(larger.values)
+    count = 0
+    for row in range(rows):
+        size, other = abs(larger.amount(row)), abs(smaller.amount(row))
+        if size < other:
+            return False
+        count += size > other
+    # Amounts that differ on few rows may do so the other way round in another file.
+    return count >= max(ENOUGH_ROWS, rows / 2)
 
 
 def _texts(value: Any) -> set[str]:
@@ -583,5 +628,5 @@ def _texts(value: Any) -> set[str]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        return {text for one in value for text in _texts(one)}
+        return set().union(*map(_texts, value))
     return set()

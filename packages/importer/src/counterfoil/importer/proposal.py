@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
+from operator import itemgetter
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.importer.accepted import mapping_text
@@ -26,6 +28,7 @@ from counterfoil.importer.form import (
     OtherRole,
     Question,
     RefusedAnswer,
+    Standing,
     Totals,
     sentence,
 )
@@ -35,6 +38,7 @@ from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importer.states import EACH
+from counterfoil.importer.sums import AmountSeries
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
@@ -214,16 +218,19 @@ class _Former:
     def _option(self, doubt: Doubt, answer: str, reading: ExportReading, number: str | None) -> AnswerOption:
         """Return an answer with what it makes of the file and of the bill with a number."""
         times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]
-        left = reading.left_out
+        left_bills = sum(left.bills for left in reading.left_out)
+        left_net = sum(left.net for left in reading.left_out)
+        is_about_money = doubt.kind == "money"
+        example = self._example_of_money(doubt, reading) if is_about_money else self._example(reading, number)
         return AnswerOption(
             answer=answer,
             text=doubt.choices[answer],
             bills=len(reading.counted),
             net=self._money(reading.total),
-            left_out=LeftOutBills(bills=sum(one.bills for one in left), net=self._money(sum(one.net for one in left))),
+            left_out=LeftOutBills(bills=left_bills, net=self._money(left_net)),
             first=min(times, default=None),
             last=max(times, default=None),
-            example=self._example_of_money(doubt, reading) if doubt.kind == "money" else self._example(reading, number),
+            example=example,
         )
 
     def _example(self, reading: ExportReading, number: str | None) -> str:
@@ -243,11 +250,15 @@ class _Former:
     def _example_of_money(self, doubt: Doubt, reading: ExportReading) -> str:
         """Return what an answer about money makes of a bill on which the answers differ most."""
         table, net = reading.bills.table, reading.net
-        named = [one for name, one in table.columns.items() if any(name in choice for choice in doubt.choices)]
+        named = []
+        for name, column in table.columns.items():
+            if column.is_number and any(name in choice for choice in doubt.choices):
+                named.append(column)
 
         def filled(bill: int) -> int:
+            """Return how many of the columns have an amount on the bill."""
             rows = reading.bills.rows[bill]
-            return sum(any(column.amount(row) for row in rows) for column in named if column.is_number)
+            return sum(any(column.amount(row) for row in rows) for column in named)
 
         bill = max(reading.amounts.sales, key=filled, default=None)
         if bill is None:
@@ -294,12 +305,14 @@ class _Former:
         return "\n".join(lines)
 
     def _refuse_unasked(self, reading: ExportReading) -> None:
-        for name in [name for name in self._answers if name not in reading.interview.used]:
+        unused = [name for name in self._answers if name not in reading.interview.used]
+        for name in unused:
             answer = self._answers.pop(name)
             self._refused.append(RefusedAnswer(id=name, answer=answer, reason=sentence("Nothing asks this.")))
 
     def _shop_answers(self, reading: ExportReading) -> set[str]:
-        return {"timezone", "franchise", "closing", *(["shop"] if reading.bills.shop is None else [])}
+        facts = {"timezone", "franchise", "closing"}
+        return facts if reading.bills.shop else facts | {"shop"}
 
     # --- the form ---------------------------------------------------------------------------
 
@@ -313,52 +326,65 @@ class _Former:
         table = reading.source_table
         is_open = any(question.default is None for question in questions) or bool(advice) or bool(self._refused)
         assumed = [*reading.interview.assumed, *assumptions(questions)]
+        first_cells = [column.values[:FIRST_ROWS] for column in table.columns.values()]
         return Form(
             file=_about(table, reading),
             is_sample=table.is_sample,
             columns=tuple(self._columns(reading, questions)),
-            rows=tuple(
-                tuple(column.values[row] for column in table.columns.values())
-                for row in range(min(FIRST_ROWS, len(table.rows)))
-            ),
+            rows=tuple(zip(*first_cells, strict=True)),
             questions=tuple(questions),
             answers=dict(self._answers),
             refused=tuple(self._refused),
             proven=tuple(reading.interview.proven),
             assumed=tuple(assumed),
-            left_out=tuple(self._left(one) for one in reading.left_out),
+            left_out=tuple(map(self._left, reading.left_out)),
             totals=None if is_open else self._totals(reading),
             advice=advice,
             mapping="" if is_open else mapping_text(reading),
         )
 
-    def _left(self, one: Left) -> LeftOutBills:
-        return LeftOutBills(bills=one.bills, net=self._money(one.net), reason=one.reason)
+    def _left(self, left: Left) -> LeftOutBills:
+        return LeftOutBills(bills=left.bills, net=self._money(left.net), reason=left.reason)
 
     def _columns(self, reading: ExportReading, questions: Sequence[Question]) -> list[ColumnView]:
-        asked = {name for question in questions for name in reading.source_table.columns if name in question.text}
-        for question, answer in self._answers.items():
-            parts = {question.partition(".")[2], *_PARTS.split(answer)}
-            asked |= parts.intersection(reading.source_table.columns)
-        proven = reading.interview.proven
-        bills, net = reading.bills, reading.net
+        asked = self._columns_asked_about(reading, questions)
         is_net_asked = any(question.kind == "money" for question in questions)
         found = []
         for name, column in reading.source_table.columns.items():
-            equation = next((line for line in proven if name in line), "")
-            role = bills.ranks.role(column) or ""
-            is_state = name in reading.states.of_bills or name in reading.states.marks
-            role = (
-                "net" if name in net.columns else "state" if is_state else "id" if name == bills.number.name else role
-            )
-            standing = (
-                "asked" if name in asked else "proven" if equation or role == "id" else "visible" if role else "unread"
-            )
+            equation = next((line for line in reading.interview.proven if name in line), "")
+            role = self._role(reading, column)
+            standing: Standing = "unread"
+            if name in asked:
+                standing = "asked"
+            elif equation or role == "id":
+                standing = "proven"
+            elif role:
+                standing = "visible"
             others = tuple(self._other_roles(reading, name, role, is_net_asked=is_net_asked))
-            found.append(
-                ColumnView(heading=name, role=role, standing=standing, equation=equation, others=others)  # type: ignore[arg-type]
-            )
+            found.append(ColumnView(heading=name, role=role, standing=standing, equation=equation, others=others))
         return found
+
+    def _columns_asked_about(self, reading: ExportReading, questions: Sequence[Question]) -> set[str]:
+        """Return the columns that open questions, or the answers that were given, are about."""
+        columns = reading.source_table.columns
+        asked: set[str] = set()
+        for question in questions:
+            asked.update(name for name in columns if name in question.text)
+        for question_id, answer in self._answers.items():
+            parts = {question_id.partition(".")[2], *_PARTS.split(answer)}
+            asked.update(parts.intersection(columns))
+        return asked
+
+    def _role(self, reading: ExportReading, column: TableColumn) -> str:
+        """Return what a column is read as, or an empty text."""
+        name = column.name
+        if name in reading.net.columns:
+            return "net"
+        if name in reading.states.of_bills or name in reading.states.marks:
+            return "state"
+        if name == reading.bills.number.name:
+            return "id"
+        return reading.bills.ranks.role(column) or ""
 
     def _other_roles(self, reading: ExportReading, name: str, role: str, *, is_net_asked: bool) -> Iterator[OtherRole]:
         """Yield the number of a bill and what was paid, if the column is neither, with the bill that refutes them."""
@@ -399,48 +425,42 @@ class _Former:
         return ""
 
     def _totals(self, reading: ExportReading) -> Totals:
-        names = {shop.column_value: shop.name for shop in reading.shops.shops}
+        shop_names = {shop.column_value: shop.name for shop in reading.shops.shops}
         shop_column = reading.bills.shop
-        tax = reading.amounts.parts_of_role("tax", reading.net)
-        tip = reading.tip
-        days: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * 6)
+        tip, tax = reading.tip, reading.amounts.parts_of_role("tax", reading.net)
+        days: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
         for bill in reading.counted:
-            rows = reading.bills.rows[bill]
-            shop = names.get(shop_column.values[rows[0]], "") if shop_column else reading.shops.shops[0].name
-            state = reading.state_of_bill[bill]
-            counts = days[reading.times[bill][:10], shop]
-            counts[0] += 1
-            counts[1] += state == VOID
-            counts[2] += state == REFUND or (state != VOID and reading.net_of(bill) < 0)
-            counts[3] += reading.net_of(bill)
-            if state != VOID:
-                sign = -1 if state == REFUND and (reading.net.values[bill] or 0) > 0 else 1
-                counts[4] += sign * (tip.values[bill] or 0) if tip else 0
-                counts[5] += sign * (tax.values[bill] or 0) if tax else 0
-        sums = [sum(column) for column in zip(*days.values(), strict=True)] if days else [0] * 6
-        left = sum(len(one.rows) for one in reading.bills.left_out)
+            shop = reading.shops.shops[0].name
+            if shop_column:
+                shop = shop_names.get(shop_column.values[reading.bills.rows[bill][0]], "")
+            days[reading.times[bill][:10], shop].add(_sums_of_bill(reading, bill, tip, tax))
+        total = _Sums()
+        for sums in days.values():
+            total.add(sums)
+        rows = len(reading.source_table.rows)
+        left = sum(len(left.rows) for left in reading.bills.left_out)
         return Totals(
-            bills=sums[0],
-            voids=sums[1],
-            refunds=sums[2],
-            net=self._money(sums[3]),
-            tip=self._money(sums[4]),
-            tax=self._money(sums[5]),
-            rows_read=len(reading.source_table.rows) - left,
-            rows=len(reading.source_table.rows),
-            days=tuple(
-                DayTotals(
-                    day=day,
-                    shop=shop,
-                    bills=counts[0],
-                    voids=counts[1],
-                    refunds=counts[2],
-                    net=self._money(counts[3]),
-                    tip=self._money(counts[4]),
-                    tax=self._money(counts[5]),
-                )
-                for (day, shop), counts in sorted(days.items())
-            ),
+            bills=total.bills,
+            voids=total.voids,
+            refunds=total.refunds,
+            net=self._money(total.net),
+            tip=self._money(total.tip),
+            tax=self._money(total.tax),
+            rows_read=rows - left,
+            rows=rows,
+            days=tuple(self._day(day, shop, sums) for (day, shop), sums in sorted(days.items(), key=itemgetter(0))),
+        )
+
+    def _day(self, day: str, shop: str, sums: "_Sums") -> DayTotals:
+        return DayTotals(
+            day=day,
+            shop=shop,
+            bills=sums.bills,
+            voids=sums.voids,
+            refunds=sums.refunds,
+            net=self._money(sums.net),
+            tip=self._money(sums.tip),
+            tax=self._money(sums.tax),
         )
 
     def _money(self, units: int) -> str:
@@ -457,6 +477,40 @@ class _Former:
         moment = datetime.fromisoformat(text)
         zone = ZoneInfo(reading.shops.shops[0].timezone)
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+
+
+class _Sums(Struct):
+    """The bills of a day in a shop, and their money."""
+
+    bills: int = 0
+    voids: int = 0
+    refunds: int = 0
+    net: int = 0
+    tip: int = 0
+    tax: int = 0
+
+    def add(self, other: "_Sums") -> None:
+        self.bills += other.bills
+        self.voids += other.voids
+        self.refunds += other.refunds
+        self.net += other.net
+        self.tip += other.tip
+        self.tax += other.tax
+
+
+def _sums_of_bill(reading: ExportReading, bill: int, tip: AmountSeries | None, tax: AmountSeries | None) -> _Sums:
+    state, net = reading.state_of_bill[bill], reading.net_of(bill)
+    if state == VOID:
+        return _Sums(bills=1, voids=1, net=net)
+    # The parts of a refund are negative, too, if the export writes it as positive.
+    sign = -1 if state == REFUND and (reading.net.values[bill] or 0) > 0 else 1
+    return _Sums(
+        bills=1,
+        refunds=int(state == REFUND or net < 0),
+        net=net,
+        tip=sign * (tip.values[bill] or 0) if tip else 0,
+        tax=sign * (tax.values[bill] or 0) if tax else 0,
+    )
 
 
 def _in_columns(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:

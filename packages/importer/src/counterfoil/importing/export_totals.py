@@ -74,38 +74,47 @@ class SheetTotals(Struct):
 
     def is_total(self, cells: Sequence[str]) -> bool:
         if self.rule:
-            position = None if self.rule.column is None else self.sheet.columns.get(self.rule.column, -1)
-            if position is not None:
-                return 0 <= position < len(cells) and cells[position].casefold() in self.rule.values
-            return any(cell.casefold() in self.rule.values for cell in cells if cell)
+            return self._is_selected(self.rule, cells)
         if any(is_total_word(cells[position]) for position in self.names) or self._is_statistic(cells):
             return True
         if not self._has_no_id(cells):
             return False
-        labels = [cells[at] for at in (*self.ids, *self.dates)]
-        is_labelled = any(cells[at] for at in self.numbers) or any(map(is_total_label, labels))
+        labels = [cells[position] for position in (*self.ids, *self.dates)]
+        is_labelled = any(cells[position] for position in self.numbers) or any(map(is_total_label, labels))
         return is_labelled or any(is_total_word(cell) for cell in cells if cell)
+
+    def _is_selected(self, rule: TotalsRule, cells: Sequence[str]) -> bool:
+        """Return whether a row has one of the values of the mapping's rule."""
+        if rule.column is None:
+            return any(cell.casefold() in rule.values for cell in cells if cell)
+        position = self.sheet.columns.get(rule.column)
+        if position is None or position >= len(cells):
+            return False
+        return cells[position].casefold() in rule.values
 
     def may_be_total(self, cells: Sequence[str]) -> bool:
         """Return whether a row has only numbers. It is one of totals, or a line of the bill before it."""
         if self.rule or self.has_unnamed_rows or not self._has_no_id(cells):
             return False
-        is_unnamed = not any(cells[at] for at in (*self.dates, *self.names))
+        is_unnamed = not any(cells[position] for position in (*self.dates, *self.names))
         return is_unnamed and all(_is_number(cell) for cell in cells if cell)
 
     def is_no_row(self, cells: Sequence[str]) -> bool:
         """Return whether a row is a line of text, such as a number of a page, or below the table."""
-        width, filled = len(self.sheet.columns), [at for at, cell in enumerate(cells) if cell]
-        is_text = len(filled) == 1 and filled[0] in (*self.ids, *self.dates) and is_caption(cells[filled[0]])
-        has_number = any(map(str.isdigit, "".join(cells[at] for at in self.ids if at < len(cells))))
-        return is_text or (bool(self.dates) and not has_number and is_other_table(cells, width))
+        filled = [position for position, cell in enumerate(cells) if cell]
+        if len(filled) == 1 and filled[0] in (*self.ids, *self.dates) and is_caption(cells[filled[0]]):
+            return True
+        ids = [cells[position] for position in self.ids if position < len(cells)]
+        has_number = any(map(str.isdigit, "".join(ids)))
+        return bool(self.dates) and not has_number and is_other_table(cells, len(self.sheet.columns))
 
     def _has_no_id(self, cells: Sequence[str]) -> bool:
-        return bool(self.numbers) and all(not cells[at] or is_total_label(cells[at]) for at in self.numbers)
+        numbers = [cells[position] for position in self.numbers]
+        return bool(numbers) and all(not cell or is_total_label(cell) for cell in numbers)
 
     def _is_statistic(self, cells: Sequence[str]) -> bool:
         """Return whether a row has a label such as `Average`, and neither a number nor a day."""
-        labels = [cells[at] for at in (*self.numbers, *self.dates) if cells[at]]
+        labels = [cells[position] for position in (*self.numbers, *self.dates) if cells[position]]
         return bool(self.dates and labels) and all(map(is_statistic, labels))
 
     def keep(self, row: TableRow) -> str:
@@ -131,9 +140,11 @@ class SheetTotals(Struct):
 
     def is_sum(self, row: TableRow) -> bool:
         """Return whether all numbers of a row that was kept are sums of the rows before it."""
-        # The only row before it may just have the same numbers.
-        found = [one for one in self.compared() if one.line == row.line] if self.rows > 1 or self.names else []
-        return bool(found) and all(one.stated == one.computed for one in found)
+        if self.rows <= 1 and not self.names:
+            # The only row before it may just have the same numbers.
+            return False
+        found = [total for total in self.compared() if total.line == row.line]
+        return bool(found) and all(total.stated == total.computed for total in found)
 
     def compared(self) -> Iterator[ExportTotals]:
         """Yield each total that the export states, with the sum of the rows that it may be for."""
@@ -217,22 +228,30 @@ class BillsAbove(Struct):
             return False
         # A single round amount is often the sum of others.
         is_common = len(set(amounts.values())) == 1 and not amounts["net"] % 1
-        if self.count < (FEW_BILLS + 2 if is_common else FEW_BILLS):
+        fewest = FEW_BILLS + 2 if is_common else FEW_BILLS
+        if self.count < fewest:
             return False
-        sales = all(amount == self.sales[name] for name, amount in amounts.items())
-        return sales or all(amount == self.sales[name] + self.voids[name] for name, amount in amounts.items())
+        if all(amount == self.sales[name] for name, amount in amounts.items()):
+            return True
+        return all(amount == self.sales[name] + self.voids[name] for name, amount in amounts.items())
 
 
 def _amounts(bill: ImportedRecord) -> dict[str, Any]:
-    amounts = bill.record.get("amounts", {}).items()
-    return {name: number for name, text in amounts if name != "vatType" and (number := Decimal(text))}
+    """Return the amounts of a bill that are not 0."""
+    amounts = {}
+    for name, text in bill.record.get("amounts", {}).items():
+        if name != "vatType" and Decimal(text):
+            amounts[name] = Decimal(text)
+    return amounts
 
 
 def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) -> None:
-    below = sums.get(key) or [None] * len(numbers)
-    sums[key] = [
-        one if other is None else EXACT.add(one or Decimal(), other) for one, other in zip(below, numbers, strict=True)
-    ]
+    """Add numbers to the sums of a status. What no row has stays None."""
+    added = list(sums.get(key) or [None] * len(numbers))
+    for index, number in enumerate(numbers):
+        if number is not None:
+            added[index] = EXACT.add(added[index] or Decimal(), number)
+    sums[key] = added
 
 
 def _candidates(sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> list[Decimal]:
@@ -242,7 +261,8 @@ def _candidates(sums: dict[tuple[str, bool], Decimal], *, is_once: bool) -> list
     refunds = sums.get((REFUND, is_once))
     found = [sales + refunds, sales - refunds] if refunds else [sales]
     for status in (VOID, SKIP):
-        if others := sums.get((status, is_once)):
+        others = sums.get((status, is_once))
+        if others:
             found += [total + others for total in found]
     return found
 

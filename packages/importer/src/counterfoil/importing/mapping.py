@@ -45,8 +45,11 @@ Cell = StrEnum("Cell", ["TEXT", "NUMBER", "TIME", "DAY", "FLAG", "LIST", "OPTION
 
 def _typed(table: str) -> dict[str, str]:
     """Return the type of each field of a table."""
-    by_type = _FIELDS[table].items()
-    return {field: Cell(kind) for kind, fields in by_type for field in fields.split()}
+    types: dict[str, str] = {}
+    for kind, names in _FIELDS[table].items():
+        for name in names.split():
+            types[name] = Cell(kind)
+    return types
 
 
 _FIELDS = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
@@ -97,26 +100,30 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         force_setattr(self, "values", {word.casefold(): value for word, value in self.values.items()})
         computed = (self.terms, self.factors, self.total_of)
-        if sum(one not in ((), None) for one in (self.columns, self.any_of, self.constant, *computed)) != 1:
+        sources = (self.columns, self.any_of, self.constant, *computed)
+        given = [source for source in sources if source not in ((), None)]
+        if len(given) != 1:
             raise ValueError(f"Expected exactly one of {', '.join(SOURCES)}")
         if any(computed) and self.values:
             raise ValueError("What is computed cannot have values")
         parts = [part for part in (*self.terms, *self.factors, self.total_of) if isinstance(part, CellSource)]
-        if problem := next(filter(None, (part.problem(Cell.NUMBER) for part in parts)), None):
-            raise ValueError(problem)
+        for part in parts:
+            problem = part.problem(Cell.NUMBER)
+            if problem:
+                raise ValueError(problem)
         if not self.terms and any(part.sums() for part in parts):
             raise ValueError("A sum over the lines cannot be multiplied, or be within another one")
 
     def problem(self, kind: str) -> str | None:
         """Return why this is no source of values of this type, or None."""
+        if kind == Cell.NUMBER:
+            if self.prefix:
+                return "This is a number, so it has no letters before it"
+            return "This is a number. To sum columns, use add" if len(self.columns) > 1 else None
         is_computed = self.terms or self.factors or self.total_of
-        if kind != Cell.NUMBER and (
-            is_computed or self.negate or self.absolute or self.decimal or self.over or self.round is not None
-        ):
+        if is_computed or self.negate or self.absolute or self.decimal or self.over or self.round is not None:
             return "This is not a number, so it cannot be computed or have a sign or a decimal mark"
-        if kind == Cell.NUMBER and self.prefix:
-            return "This is a number, so it has no letters before it"
-        return "This is a number. To sum columns, use add" if kind == Cell.NUMBER and len(self.columns) > 1 else None
+        return None
 
     @property
     def numbers(self) -> NumberFormat | None:
@@ -124,14 +131,20 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
 
     def names(self) -> tuple[str, ...]:
         """Return the columns of the row itself, without those that are summed over the lines."""
-        parts = (*self.terms, *self.factors)
-        computed = (name for part in parts for name in ((part,) if isinstance(part, str) else part.names()))
-        return (*self.columns, *self.any_of, *computed)
+        names = [*self.columns, *self.any_of]
+        for part in (*self.terms, *self.factors):
+            names += [part] if isinstance(part, str) else part.names()
+        return tuple(names)
 
     def sums(self) -> "list[CellSource]":
         """Return the sums over the lines: the source itself, or parts of it that are added."""
-        parts = [part for part in self.terms if isinstance(part, CellSource)]
-        return [self] if self.total_of else [one for part in parts for one in part.sums()]
+        if self.total_of:
+            return [self]
+        found = []
+        for part in self.terms:
+            if isinstance(part, CellSource):
+                found += part.sums()
+        return found
 
 
 class TableMapping(Struct, frozen=True):
@@ -317,7 +330,8 @@ class DatabaseMapping(MappingSection, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("bills", "lines", "payments"):
-            if query := getattr(self, name):
+            query = getattr(self, name)
+            if query:
                 force_setattr(self, name, query.strip().rstrip(";"))
         self.span()
 
@@ -391,9 +405,10 @@ def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
             result[name] = _merged_statuses(_tables(below, name), _tables(above, name))
             continue
         is_cell = isinstance(value, dict) and any(key in value for key in SOURCES)
-        result[name] = (
-            merged(old, value) if isinstance(old, dict) and isinstance(value, dict) and not is_cell else value
-        )
+        if isinstance(old, dict) and isinstance(value, dict) and not is_cell:
+            result[name] = merged(old, value)
+        else:
+            result[name] = value
     return result
 
 
@@ -428,14 +443,15 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
         if not has_entry(content, entry):
             how = f"Set {entry} and remove it from [undecided], or make a mapping again with `counterfoil import FILE`"
             raise ValueError(f"{entry} is not decided. {question} {how}")
-    numbers, headings = section("numbers", NumberFormat), section("headings", dict[str, tuple[str, ...]])
+    numbers = section("numbers", NumberFormat)
+    headings: dict[str, str] = {}
+    for heading, others in section("headings", dict[str, tuple[str, ...]]).items():
+        headings.update(dict.fromkeys(others, heading))
     bill = _fields(section("bill", dict[str, Any]), BILL_FIELDS, "bill")
     line = _fields(section("line", dict[str, Any]), LINE_FIELDS, "line") if "line" in content else None
-    payments = tuple(_fields(one, PAYMENT_FIELDS, "payment") for one in _tables(content, "payment"))
+    payments = tuple(_fields(table, PAYMENT_FIELDS, "payment") for table in _tables(content, "payment"))
     member = _member_fields(section("member", dict[str, Any])) if "member" in content else None
-    tables = [table for table in (bill, line, *payments, member) if table]
-    sources = [one for table in tables for one in table.fields.values()]
-    cells = [*sources, *(one.total_of for source in sources for one in source.sums() if one.total_of)]
+    decimals = _decimals_of_columns([table for table in (bill, line, *payments, member) if table])
     file, checks = section("file", FileSection), section("checks", dict[str, Any])
     pairs = _converted(checks.get("equal", []), list[list[Any]], "checks.equal")
     return ImportMapping(
@@ -445,28 +461,43 @@ def _parsed(content: dict[str, Any], name: str) -> ImportMapping:
         recognition=given("recognise", Recognition),
         file=FileLayout(
             **asdict(file) | {"delimiter": DELIMITERS.get(file.delimiter or "", file.delimiter)},
-            headings={other: heading for heading, others in headings.items() for other in others},
+            headings=headings,
             decimal=numbers.decimal,
-            decimals={column: one.decimal for one in cells if one.decimal for column in one.names()},
+            decimals=decimals,
         ),
         numbers=numbers,
         finds_numbers="recognise" in content and "numbers" not in content,
         dates=section("dates", DateFormat),
-        shops=tuple(to_builtins(_converted(one, MappedShop, "shop")) for one in _tables(content, "shop")),
+        shops=tuple(to_builtins(_converted(table, MappedShop, "shop")) for table in _tables(content, "shop")),
         shop_ids=section("shopIds", dict[str, str]),
         bill=bill,
         line=line,
         payments=payments,
         refund=given("refund", RowRule),
-        skips=tuple(_converted(one, RowRule, "skip") for one in _tables(content, "skip")),
-        statuses=tuple(_converted(_long_status(one), StatusRule, "status") for one in _tables(content, "status")),
-        rejects=tuple(_converted(one, RejectRule, "reject") for one in _tables(content, "reject")),
+        skips=tuple(_converted(table, RowRule, "skip") for table in _tables(content, "skip")),
+        statuses=tuple(_converted(_long_status(table), StatusRule, "status") for table in _tables(content, "status")),
+        rejects=tuple(_converted(table, RejectRule, "reject") for table in _tables(content, "reject")),
         checks=_converted({**checks, "equal": [list(map(_long, pair)) for pair in pairs]}, SampleChecks, "checks"),
         totals=given("totals", TotalsRule),
         database=given("database", DatabaseMapping),
         base=section("base", MappedBase),
         member=member,
     )
+
+
+def _decimals_of_columns(tables: Collection[TableMapping]) -> dict[str, str]:
+    """Return the decimal mark of each column that has one of its own."""
+    sources: list[CellSource] = []
+    for table in tables:
+        sources += table.fields.values()
+    summed: list[CellSource] = []
+    for source in sources:
+        summed += [total.total_of for total in source.sums() if total.total_of]
+    decimals: dict[str, str] = {}
+    for cell in (*sources, *summed):
+        if cell.decimal:
+            decimals.update(dict.fromkeys(cell.names(), cell.decimal))
+    return decimals
 
 
 def _require_one_subject(content: Table[str, Any]) -> None:
@@ -477,11 +508,9 @@ def _require_one_subject(content: Table[str, Any]) -> None:
         raise ValueError(
             f"[{of_members[0]}] is for a table of members, and [{of_bills[0]}] for bills. Write a mapping for each"
         )
-    of_rows = [
-        name for name in ("fillDown", "together", "lacks", "sums") if of_members and name in content.get("file", {})
-    ]
-    if of_rows:
-        raise ValueError(f"file.{of_rows[0]} is for bills, not for members")
+    for name in ("fillDown", "together", "lacks", "sums"):
+        if of_members and name in content.get("file", {}):
+            raise ValueError(f"file.{name} is for bills, not for members")
 
 
 def _member_fields(table: Table[str, Any]) -> TableMapping:
@@ -512,16 +541,22 @@ def _converted(value: object, kind: type[T], entry: str) -> T:
         return convert(value, kind, strict=False)
     except ValidationError as error:
         problem, _, place = _CHOICES.sub(_named_choices, str(error)).partition(" - at `$")
-        found = _UNKNOWN.search(problem)
-        # Only sections, and the cells within them, have unknown entries.
-        sections: tuple[Any, ...] = (kind, CellSource) if found else ()
-        hint = _hint(found[1], [one.encode_name for each in sections for one in fields(each)]) if found else ""
+        hint = ""
+        unknown = _UNKNOWN.search(problem)
+        if unknown:
+            # Only sections, and the cells within them, have unknown entries.
+            sections: Any = (kind, CellSource)
+            known = [*fields(sections[0]), *fields(sections[1])]
+            hint = _hint(unknown[1], [entry.encode_name for entry in known])
         raise ValueError(f"{entry}{place.rstrip('`')}: {problem}{hint}") from None
 
 
 def _named_choices(found: re.Match[str]) -> str:
     words = _BAR.split(found[1].strip("()"))
-    return f"Use {' or '.join(words[0].strip('[]') if len(words) == 1 else words)}"
+    if len(words) == 1:
+        # It is a set of characters, such as [.,].
+        words = list(words[0].strip("[]"))
+    return f"Use {' or '.join(words)}"
 
 
 def _require_known(table: Table[str, Any], names: Collection[str], where: str) -> None:
@@ -543,17 +578,18 @@ def has_entry(content: Table[str, Any], entry: str) -> bool:
     # There may be several tables, such as [[shop]]. All of them must have the entry.
     tables = content[name] if isinstance(content[name], list) else [content[name]]
     if name == "status" and rest:
-        return any(rest in (one.get("column"), *one.get("columns", ())) for one in tables)
+        return any(rest in (table.get("column"), *table.get("columns", ())) for table in tables)
     return not rest or all(isinstance(table, dict) and has_entry(table, rest) for table in tables)
 
 
 def _texts(value: Any) -> Any:
     """Return a value of a mapping in which numbers, flags, dates and times are texts, except in what is computed."""
     if isinstance(value, dict):
-        return {
-            name: inner if name in COMPUTED and isinstance(inner, list) else _texts(inner)
-            for name, inner in value.items()
-        }
+        texts = {}
+        for name, inner in value.items():
+            is_computed = name in COMPUTED and isinstance(inner, list)
+            texts[name] = inner if is_computed else _texts(inner)
+        return texts
     if isinstance(value, list):
         return list(map(_texts, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -562,22 +598,28 @@ def _texts(value: Any) -> Any:
 def _fields(table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
     flat: dict[str, Any] = {}
     for name, value in table.items():
-        is_group = name in GROUPS and isinstance(value, dict)
-        flat |= {f"{name}.{inner}": cell for inner, cell in value.items()} if is_group else {name: value}
+        if name in GROUPS and isinstance(value, dict):
+            for inner, cell in value.items():
+                flat[f"{name}.{inner}"] = cell
+        else:
+            flat[name] = value
     _require_known(flat, ("key", *known), f"[{within}]")
     cells = {name: _converted(_long(value), CellSource, f"{within}.{name}") for name, value in flat.items()}
     for name, cell in cells.items():
-        if problem := cell.problem(known.get(name, Cell.TEXT)):
+        problem = cell.problem(known.get(name, Cell.TEXT))
+        if problem:
             raise ValueError(f"{within}.{name}: {problem}")
         if within == "line" and cell.sums():
             raise ValueError(f"line.{name}: Only a bill or a payment can have a sum over the lines")
-    return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
+    key = cells.pop("key", None)
+    return TableMapping(cells, key)
 
 
 def _long_status(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status with the entries of its source in a table of their own."""
-    source = {name: value for name, value in status.items() if name not in ("values", "others")}
-    return {**{name: value for name, value in status.items() if name not in source}, "source": _long(source)}
+    rule = {name: value for name, value in status.items() if name in ("values", "others")}
+    source = {name: value for name, value in status.items() if name not in rule}
+    return {**rule, "source": _long(source)}
 
 
 def _long(cell: Any) -> Any:
@@ -590,6 +632,7 @@ def _long(cell: Any) -> Any:
     if "sum" in long:
         long["sum"] = _long(long["sum"])
     for name in COMPUTED:
-        if isinstance(long.get(name), list):
-            long[name] = [_long(_texts(part)) if isinstance(part, dict) else part for part in long[name]]
+        parts = long.get(name)
+        if isinstance(parts, list):
+            long[name] = [_long(_texts(part)) if isinstance(part, dict) else part for part in parts]
     return long

@@ -74,9 +74,9 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
         text = next(filter(None, filled), "")
     else:
         cells = [row.cells[columns[name]] for name in source.columns if name in columns]
-        if separator == " ":
+        if separator == " " and any(cells[1:]):
             # A spreadsheet may write a day with the time 0:00, beside a column with the time of day.
-            cells = [_MIDNIGHT.sub("", cells[0]), *cells[1:]] if any(cells[1:]) else cells
+            cells[0] = _MIDNIGHT.sub("", cells[0])
         text = (separator if source.separator is None else source.separator).join(cell for cell in cells if cell)
     if source.prefix:
         text = cell_values.prefix_of(text)
@@ -173,9 +173,14 @@ class TableBillConverter:
     def _voided_sale(self, one: TableRow, other: TableRow) -> TableRow | None:
         """Return the row of a sale if the other one only says that this sale was voided: it has the same amount."""
         net = self._mapping.bill.fields.get("amounts.net")
-        statuses = [(self._statuses(row) & {VOID, REFUND, SKIP}, row) for row in (one, other)]
-        sales = [row for status, row in statuses if not status]
-        if not net or net.sums() or len(sales) != 1 or {VOID} not in [status for status, _ in statuses]:
+        sales, voids = [], []
+        for row in (one, other):
+            states = self._statuses(row) - {SALE}
+            if not states:
+                sales.append(row)
+            elif states == {VOID}:
+                voids.append(row)
+        if not net or net.sums() or len(sales) != 1 or not voids:
             return None
         amounts = {abs(self._value("amounts.net", net, Cell.NUMBER, row) or Decimal()) for row in (one, other)}
         return sales[0] if len(amounts) == 1 else None
@@ -260,19 +265,19 @@ class TableBillConverter:
     ) -> None:
         """Raise `RowProblem` if a bill contradicts itself, or the sample from which the mapping was made."""
         first = own[0]
-        if not is_refund and (positive := _positive_part(record)):
+        positive = None if is_refund else _positive_part(record)
+        if positive:
             raise first.problem(
                 Reason.DOUBTFUL_VALUE,
-                (
-                    f"has a negative total (amounts.net), but positive {positive}. "
-                    "If it is a refund, map a column that says so with [[status]]; otherwise correct "
-                    "the export"
-                ),
+                f"has a negative total (amounts.net), but positive {positive}. If it is a refund, map a column that "
+                "says so with [[status]]; otherwise correct the export",
             )
         net = record.get("amounts", {}).get("net") or Decimal()
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
-        for cells in () if is_refund else self._mapping.checks.equal:
+        if is_refund:
+            return
+        for cells in self._mapping.checks.equal:
             amounts = [self._value("amount", cell, Cell.NUMBER, first, own if cell.over else summed) for cell in cells]
             if None not in amounts:
                 check_equal(cells, amounts, first, len(summed))
@@ -384,11 +389,15 @@ class TableBillConverter:
 
     def _check_doubtful(self, rows: Sequence[TableRow], statuses: Collection[str]) -> None:
         """Raise `RowProblem` if a row of a bill that counts has a number that the mapping says must not be there."""
-        for rule in () if VOID in statuses else self._mapping.rejects:
+        if VOID in statuses:
+            return
+        for rule in self._mapping.rejects:
             source = CellSource(columns=(rule.column,))
             for row in rows:
-                is_text = not re.search(r"\d", cell_text(source, row))
-                if number := None if is_text else self._value(rule.column, source, Cell.NUMBER, row):
+                if not re.search(r"\d", cell_text(source, row)):
+                    continue
+                number = self._value(rule.column, source, Cell.NUMBER, row)
+                if number:
                     detail = f"has {decimal_text(number)} in the column {shown(rule.column)}: {rule.reason}"
                     raise row.problem(Reason.DOUBTFUL_VALUE, detail)
 
@@ -402,36 +411,41 @@ class TableBillConverter:
             raise RowProblem(Reason.REPEATED_BILL, detail, rows[half].line, first.sheet.name)
         for row in rows[1:]:
             is_same = all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet))
-            for name, source in () if is_same else self._own_sources():
-                text, other = self._compared_text(source, row), self._compared_text(source, first)
-                if text != other:
-                    self._check_doubtful(rows, ())
-                    text, other = cell_text(source, row) or text, cell_text(source, first) or other
-                    reason = Reason.DIFFERENT_ROWS if self._is_flat else Reason.REPEATED_BILL
-                    detail = f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}"
-                    raise row.problem(reason, detail)
+            if not is_same:
+                self._require_same_bill(row, first, rows)
             if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
                 raise row.problem(
                     Reason.REPEATED_BILL,
-                    (
-                        f"is the same bill as line {first.line}. If a bill is split over "
-                        "rows, such as one for each payment or guest, sum them in amounts.net. If these are "
-                        "two bills, add a column to bill.id"
-                    ),
+                    f"is the same bill as line {first.line}. If a bill is split over rows, such as one for each "
+                    "payment or guest, sum them in amounts.net. If these are two bills, add a column to bill.id",
                 )
+
+    def _require_same_bill(self, row: TableRow, first: TableRow, rows: Sequence[TableRow]) -> None:
+        """Raise `RowProblem` if a row differs from the first one of its bill in a field of the bill itself."""
+        for name, source in self._own_sources():
+            text, other = self._compared_text(source, row), self._compared_text(source, first)
+            if text != other:
+                self._check_doubtful(rows, ())
+                text, other = cell_text(source, row) or text, cell_text(source, first) or other
+                reason = Reason.DIFFERENT_ROWS if self._is_flat else Reason.REPEATED_BILL
+                detail = f"has {shown(text)} for {name}, but line {first.line} of the same bill has {shown(other)}"
+                raise row.problem(reason, detail)
 
     @property
     def _has_payment_rows(self) -> bool:
         """Whether several rows may be one bill because each has a payment: an amount of its own, or a part of a sum."""
-        net, payments = self._mapping.bill.fields.get("amounts.net"), self._mapping.payments
-        return bool(net and net.sums()) or any(not one.key and one.fields.get("amount") != net for one in payments)
+        net = self._mapping.bill.fields.get("amounts.net")
+        if net and net.sums():
+            return True
+        return any(not table.key and table.fields.get("amount") != net for table in self._mapping.payments)
 
     def _own_sources(self) -> Iterator[tuple[str, CellSource]]:
         """Yield the sources of the values that belong to the bill itself, and so are the same on all its rows."""
         yield from self._mapping.bill.fields.items()
         for table in self._mapping.payments:
             if self._is_flat and not table.key:
-                yield from ((f"payment.{name}", source) for name, source in table.fields.items())
+                for name, source in table.fields.items():
+                    yield f"payment.{name}", source
         for rule in self._mapping.statuses:
             if not rule.others:
                 yield f"the column {' and '.join(rule.source.columns)}", rule.source
@@ -444,13 +458,19 @@ class TableBillConverter:
         if source is self._mapping.bill.fields["id"]:
             return key_text(source, row, self._day_columns)
         # Payments of a bill may have different words for the same: cash has no status, and a card was captured.
-        text, rules = cell_text(source, row), self._mapping.statuses
-        return next((rule.values.get(text.casefold(), text) for rule in rules if rule.source is source), text)
+        text = cell_text(source, row)
+        for rule in self._mapping.statuses:
+            if rule.source is source:
+                return rule.values.get(text.casefold(), text)
+        return text
 
     def _positions(self, sheet: Sheet) -> list[int]:
         found = self._own_positions.get(id(sheet))
         if found is None:
-            found = list({at for _, source in self._own_sources() for at in positions_of(source, sheet)})
+            positions: set[int] = set()
+            for _, source in self._own_sources():
+                positions.update(positions_of(source, sheet))
+            found = list(positions)
             self._own_positions[id(sheet)] = found
         return found
 
@@ -502,8 +522,12 @@ class TableBillConverter:
                 numbers.append(self._number(name, part, row, summed))
                 continue
             column, sign = term_of(part, columns) if source.terms else (part, 1)
-            number = self._decimal(row.cells[columns[column]], source, row, column) if column in columns else None
-            numbers.append(number if number is None or sign > 0 else number.copy_negate())
+            number = None
+            if column in columns:
+                number = self._decimal(row.cells[columns[column]], source, row, column)
+            if number is not None and sign < 0:
+                number = number.copy_negate()
+            numbers.append(number)
         known = [number for number in numbers if number is not None]
         if not known or (source.factors and len(known) < len(numbers)):
             return None
@@ -532,8 +556,9 @@ class TableBillConverter:
 
     def _put_void(self, record: dict[str, Any], row: TableRow, *, is_void: bool) -> None:
         fields = self._mapping.bill.fields
-        reason = cell_text(fields["voidReason"], row) if "voidReason" in fields else None
-        reason = None if reason and (headings.is_placeholder(reason) or headings.flag_of(reason) is False) else reason
+        reason = cell_text(fields["voidReason"], row) if "voidReason" in fields else ""
+        if headings.is_placeholder(reason) or headings.flag_of(reason) is False:
+            reason = ""
         says_void = "void" in fields or any(VOID in rule.values.values() for rule in self._mapping.statuses)
         if reason and says_void and not is_void:
             detail = f"has the void reason {shown(reason)}, but its status is not that of a voided bill"
@@ -556,9 +581,14 @@ class TableBillConverter:
     ) -> list[dict[str, Any]]:
         payments = []
         for table in self._mapping.payments:
-            is_sum = any(source.sums() for source in table.fields.values())
-            sources = rows if table.key else bill_rows[:1] if self._is_flat or is_sum else bill_rows
-            for row in sources:
+            has_sum = any(source.sums() for source in table.fields.values())
+            if table.key:
+                own_rows = rows
+            elif self._is_flat or has_sum:
+                own_rows = bill_rows[:1]
+            else:
+                own_rows = bill_rows
+            for row in own_rows:
                 payment = self._part(table, mappings.PAYMENT_FIELDS, row, summed, is_refund)
                 if payment.pop("cancelled", False):
                     continue
@@ -575,8 +605,11 @@ def _positive_part(record: dict[str, Any]) -> str | None:
         return None
     lines = [line.get("total", 0) for line in record.get("lines", ()) if not line.get("cancelled")]
     parts = {"subtotal": amounts.get("subtotal", 0), "vat": amounts.get("vat", 0), "lines": sum(lines)}
-    parts["payments"] = sum(one.get("amount", 0) - one.get("change", 0) for one in record["payments"])
-    return next((name for name, amount in parts.items() if amount > 0), None)
+    parts["payments"] = sum(payment.get("amount", 0) - payment.get("change", 0) for payment in record["payments"])
+    for name, amount in parts.items():
+        if amount > 0:
+            return name
+    return None
 
 
 def _read_flag(cell: str) -> bool:
@@ -596,7 +629,9 @@ def _unlisted_status(rule: mappings.StatusRule, word: str) -> str | None:
     if rule.source.prefix:
         return None
     [heading, *others] = rule.source.columns
-    return headings.status_like(heading, frozenset(rule.values.items()), word) if word and not others else None
+    if not word or others:
+        return None
+    return headings.status_like(heading, frozenset(rule.values.items()), word)
 
 
 def _by_column(row: TableRow) -> dict[str, str]:
@@ -617,21 +652,25 @@ def _put(record: dict[str, Any], name: str, value: object) -> None:
 
 def refunded(part: dict[str, Any]) -> dict[str, Any]:
     """Return a line or a payment of a refund, whichever sign the export writes: only unit prices are positive."""
-    return {
-        name: (-abs(value) if name in _SIGNED else abs(value)) if isinstance(value, Decimal) else value
-        for name, value in part.items()
-    }
+    negative = dict(part)
+    for name, value in part.items():
+        if isinstance(value, Decimal):
+            negative[name] = -abs(value) if name in _SIGNED else abs(value)
+    return negative
 
 
 def negate_amounts(record: dict[str, Any]) -> None:
     """Make the amounts of a refund negative, whichever sign the export writes. Rounding may have either sign."""
     amounts = record.get("amounts", {})
     net = amounts.get("net")
+    is_written_positive = isinstance(net, Decimal) and net > 0
     for name, value in amounts.items():
-        if isinstance(value, Decimal):
-            flips = isinstance(net, Decimal) and net > 0
-            negated = value.copy_abs().copy_negate()
-            amounts[name] = (value.copy_negate() if flips else value) if name == _ROUNDING else negated
+        if not isinstance(value, Decimal):
+            continue
+        if name != _ROUNDING:
+            amounts[name] = value.copy_abs().copy_negate()
+        elif is_written_positive:
+            amounts[name] = value.copy_negate()
 
 
 def written(value: Any) -> Any:
