@@ -77,6 +77,21 @@ def test_the_bills_that_a_load_added_are_taken_back_and_every_reader_learns_what
         assert shop_store.bill("b_2")["voidReason"] == REASON
 
 
+@BOTH_WAYS
+def test_a_bill_that_an_undone_load_had_changed_is_not_taken_back_with_the_load_that_corrected_it(
+    shop_store: OpenStore, loads: Loads, reason: str | None
+) -> None:
+    first = loads.load(bill("b_1", **net(100)))
+    wrong = loads.load(bill("b_1", **net(7)), bill("b_2", **net(7)))
+    loads.undo(wrong, reason)
+    right = loads.load(bill("b_1", **net(101)), bill("b_2", **net(102)))
+    found = loads.preview(right)
+    assert (found.taken_back, found.kept) == (1, {"changed": 1})
+    assert [(kept.bill_id, kept.other_load) for kept in found.named] == [("b_1", first)]
+    assert loads.undo(right, reason) == 1
+    assert nets(shop_store, "b_1", "b_2") == [101, None]
+
+
 def test_the_preview_says_what_is_taken_back_and_what_stays_and_why(shop_store: OpenStore, loads: Loads) -> None:
     first = loads.load(*(bill(bill_id, **net(100)) for bill_id in ("was", "gone", "same")))
     wrong = loads.load(

@@ -98,6 +98,8 @@ _PUT_BILLS = """
         loaded_at = excluded.loaded_at, load = coalesce(excluded.load, bills.load),
         load_before = CASE
             WHEN excluded.load IS NULL OR excluded.load = bills.load THEN bills.load_before
+            -- An undone load that had only changed the bill counts for nothing.
+            WHEN bills.load < 0 AND bills.load_before IS DISTINCT FROM -bills.load THEN coalesce(bills.load_before, 0)
             ELSE coalesce(bills.load, 0)
         END,
         confirmed_by = CASE WHEN excluded.load IS NULL THEN bills.confirmed_by END

@@ -80,11 +80,16 @@ _ADD_BILL = """
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
-# Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
+# Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load. If the load was
+# undone and had only changed the bill, it counts for nothing: the load before stays the one before it.
 _CHANGE_BILL = """
     UPDATE bills SET bill_day = ?3, closed_at = ?4, updated_at = ?5, trading_day = ?6, rev = ?7, facts_version = ?8,
         digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13, load = coalesce(?14, load),
-        load_before = CASE WHEN ?14 IS NULL OR ?14 = load THEN load_before ELSE coalesce(load, 0) END,
+        load_before = CASE
+            WHEN ?14 IS NULL OR ?14 = load THEN load_before
+            WHEN load < 0 AND load_before IS NOT -load THEN coalesce(load_before, 0)
+            ELSE coalesce(load, 0)
+        END,
         confirmed_by = CASE WHEN ?14 IS NULL THEN confirmed_by END
     WHERE shop = ?1 AND id = ?2
 """
