@@ -14,9 +14,10 @@ import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import EVERY_KIND, TARGETS
+from counterfoil.client.copy_views import DUCKDB_VIEWS
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.tables import DUCKDB_VIEWS, TABLES
+from counterfoil.client.tables import TABLES
 from running_service import RunningService
 
 FRANCHISE = "franchise-of-the-model"

@@ -17,7 +17,7 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import EVERY_KIND, TARGETS
 from counterfoil.client.assistant.questions import MAX_ROWS, Questions
 from counterfoil.client.assistant.sources import CopyReader
-from counterfoil.client.tables import DUCKDB_VIEWS
+from counterfoil.client.copy_views import DUCKDB_VIEWS
 from running_service import RunningService
 
 PAGE = Path(__file__).parents[2] / "docs" / "in-the-copy.md"

@@ -18,12 +18,13 @@ from client.conftest import loaded_branch, new_copy
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import EVERY_KIND, TARGETS, sqlite_target
 from counterfoil.client import Client, QuotaSpent
+from counterfoil.client.copy_views import SQLITE_VIEWS
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.reconcile import Comparison, Reconciler
 from counterfoil.client.row_comparison import LeftOut
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import COMPARED_TABLES, Sink
-from counterfoil.client.tables import BILLS, ITEM_OPTIONS, SQLITE_VIEWS, TABLES, Kind, Table
+from counterfoil.client.tables import BILLS, ITEM_OPTIONS, TABLES, Kind, Table
 from running_service import RunningService
 
 # A value that no row of the copy has, for columns of each kind.

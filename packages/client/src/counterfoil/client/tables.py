@@ -1,15 +1,13 @@
 """Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
 The columns of a table are the fields of a published object, as `model/resources.py` describes them, in their order.
-`tables.toml` has the tables, the columns that no field fills, the indexes and the views. Sinks turn these definitions
-into SQL.
+Sinks turn these definitions into SQL. docs/keep-a-copy.md describes the tables.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct, structs, toml
+from msgspec import Struct, structs
 
 from counterfoil.model import resources
 from counterfoil.model.resources import Content, Kind
@@ -52,59 +50,33 @@ class View(Struct, frozen=True):
     columns: Mapping[str, str]
 
 
-class _ViewDefinition(Struct, frozen=True, forbid_unknown_fields=True):
-    description: str
-    like_tables: tuple[str, ...]
-    like_columns: tuple[str, ...]
-    own_columns: dict[str, str]
-    sql: str
+def _table(
+    name: str,
+    *,
+    one_row_per: str,
+    identity: tuple[str, ...],
+    required: Sequence[str] = (),
+    parent: Mapping[str, tuple[type[resources.Resource], str]] | None = None,
+    leading: Sequence[Column] = (),
+    resource: type[resources.Resource] | None = None,
+    trailing: Sequence[Column] = (),
+    each: tuple[tuple[str, ...], ...] = (),
+) -> Table:
+    """Return a table with its columns in this order.
 
-
-class _OwnColumn(Struct, frozen=True, forbid_unknown_fields=True):
-    kind: Kind
-    description: str
-    content: Literal["fact", "technical"] = "fact"
-    nullable: bool = False
-
-
-class _Definition(Struct, frozen=True, forbid_unknown_fields=True):
-    one_row_per: str
-    identity: tuple[str, ...]
-    required: tuple[str, ...] = ()
-    resource: str | None = None
-    parent: dict[str, tuple[str, str]] = {}
-    leading: tuple[str, ...] = ()
-    trailing: tuple[str, ...] = ()
-    each: tuple[tuple[str, ...], ...] = ()
-
-
-class _Definitions(Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of `tables.toml`."""
-
-    columns: dict[str, _OwnColumn]
-    tables: dict[str, _Definition]
-    own_tables: dict[str, str]
-    indexes: dict[str, tuple[str, ...]]
-    views: dict[str, _ViewDefinition]
-    elements: dict[str, dict[str, str]]
-
-
-_DEFINED = toml.decode(Path(__file__).with_name("tables.toml").read_bytes(), type=_Definitions)
-
-
-def _table(name: str, defined: _Definition) -> Table:
-    names = defined.identity
+    First come fields of the object that contains the nested list of its rows (`parent`), the `leading` columns, one
+    column per field of the `resource`, those of the identity first, and the `trailing` columns.
+    """
     own = sorted(
-        _columns(getattr(resources, defined.resource)) if defined.resource else (),
-        key=lambda column: names.index(column.name) if column.name in names else len(names),
+        _columns(resource) if resource else (),
+        key=lambda column: identity.index(column.name) if column.name in identity else len(identity),
     )
-    parent = (_of_parent(column, *field) for column, field in defined.parent.items())
-    leading, trailing = map(_supplied, defined.leading), map(_supplied, defined.trailing)
-    columns = tuple(
-        structs.replace(column, nullable=False) if column.name in (*names, *defined.required) else column
-        for column in (*parent, *leading, *own, *trailing)
-    )
-    return Table(name, columns, defined.each, defined.one_row_per, names)
+    of_parent = [_of_parent(column, *field) for column, field in (parent or {}).items()]
+    columns = []
+    for column in (*of_parent, *leading, *own, *trailing):
+        is_required = column.name in identity or column.name in required
+        columns.append(structs.replace(column, nullable=False) if is_required else column)
+    return Table(name, tuple(columns), each, one_row_per, identity)
 
 
 def _columns(resource: type[resources.Resource], inside: tuple[str, ...] = ()) -> Iterator[Column]:
@@ -119,18 +91,146 @@ def _columns(resource: type[resources.Resource], inside: tuple[str, ...] = ()) -
             yield from _columns(field.part, path)
 
 
-def _of_parent(column: str, resource: str, name: str) -> Column:
-    field = next(field for field in resources.fields_of(getattr(resources, resource)) if field.name == name)
+def _of_parent(column: str, resource: type[resources.Resource], name: str) -> Column:
+    field = next(field for field in resources.fields_of(resource) if field.name == name)
     return Column(column, field.kind, field.description, (name,), of_parent=True, content=field.content)
 
 
-def _supplied(name: str) -> Column:
-    own = _DEFINED.columns[name]
-    return Column(name, own.kind, own.description, content=Content[own.content.upper()], nullable=own.nullable)
+# Columns that no field of a response fills: the sink supplies their values.
+LINE = Column("line", Kind.INTEGER, "Number of the line on the bill, from 1.", nullable=False)
+POSITION = Column("position", Kind.INTEGER, "Position in the list, from 1.", nullable=False)
+KIND = Column("kind", Kind.TEXT, "`campaign` or `coupon`.", nullable=False)
+PROVIDER_ID = Column("provider_id", Kind.TEXT, "The membership base.", nullable=False)
+LOCAL_TIME = Column("local_time", Kind.LOCAL_TIME, "When the bill was closed, on the shop's clock.")
+REVENUE = Column(
+    "revenue",
+    Kind.DECIMAL,
+    "`net` without the tip, or 0 if the bill is void. Missing amounts count as 0.",
+    nullable=False,
+)
+REMOVED_AT = Column("removed_at", Kind.INSTANT, "When the service stopped returning it; null while it does.")
+IN_SCOPE = Column(
+    "in_scope", Kind.FLAG, "Whether the key can read its bills. A closed shop can be in scope.", nullable=False
+)
+COMPLETE_UNTIL = Column(
+    "complete_until",
+    Kind.INSTANT,
+    "Up to when the copy has all changes to a shop that has left the key's scope; null while it is in scope.",
+)
+COPIED_AT = Column(
+    "copied_at",
+    Kind.INSTANT,
+    "When the row was written, by the service's clock.",
+    content=Content.TECHNICAL,
+    nullable=False,
+)
 
-
-TABLES = tuple(_table(name, defined) for name, defined in _DEFINED.tables.items())
-(
+SHOPS = _table(
+    "shops",
+    one_row_per="shop",
+    identity=("shop_id",),
+    resource=resources.Shop,
+    trailing=(REMOVED_AT, IN_SCOPE, COMPLETE_UNTIL, COPIED_AT),
+)
+CATEGORIES = _table(
+    "categories",
+    one_row_per="category of a shop",
+    identity=("shop_id", "position"),
+    parent={"shop_id": (resources.Shop, "shopId")},
+    leading=(POSITION,),
+    resource=resources.Category,
+    trailing=(COPIED_AT,),
+    each=(("categories",),),
+)
+BILLS = _table(
+    "bills",
+    one_row_per="bill",
+    identity=("shop_id", "id"),
+    required=("status",),
+    resource=resources.Bill,
+    trailing=(LOCAL_TIME, REVENUE, COPIED_AT),
+)
+BILL_ITEMS = _table(
+    "bill_items",
+    one_row_per="line of a bill",
+    identity=("shop_id", "bill_id", "line"),
+    parent={"shop_id": (resources.Bill, "shopId"), "bill_id": (resources.Bill, "id")},
+    leading=(LINE,),
+    resource=resources.Item,
+    trailing=(COPIED_AT,),
+    each=(("items",),),
+)
+ITEM_OPTIONS = _table(
+    "item_options",
+    one_row_per="option of a line",
+    identity=("shop_id", "bill_id", "line", "position"),
+    parent={"shop_id": (resources.Bill, "shopId"), "bill_id": (resources.Bill, "id")},
+    leading=(LINE, POSITION),
+    resource=resources.Option,
+    trailing=(COPIED_AT,),
+    each=(("items",), ("options",)),
+)
+PAYMENTS = _table(
+    "payments",
+    one_row_per="payment",
+    identity=("shop_id", "bill_id", "position"),
+    parent={"shop_id": (resources.Bill, "shopId"), "bill_id": (resources.Bill, "id")},
+    leading=(POSITION,),
+    resource=resources.Payment,
+    trailing=(COPIED_AT,),
+    each=(("payments",),),
+)
+# Campaigns and coupons share a table, and `kind` distinguishes them.
+PROMOTIONS = _table(
+    "promotions",
+    one_row_per="campaign or coupon on a bill",
+    identity=("shop_id", "bill_id", "kind", "position"),
+    parent={"shop_id": (resources.Bill, "shopId"), "bill_id": (resources.Bill, "id")},
+    leading=(KIND, POSITION),
+    resource=resources.Promotion,
+    trailing=(COPIED_AT,),
+)
+MEMBERS = _table(
+    "members",
+    one_row_per="member",
+    identity=("member_id",),
+    leading=(PROVIDER_ID,),
+    resource=resources.Member,
+    trailing=(REMOVED_AT, COPIED_AT),
+)
+COUPONS = _table(
+    "coupons",
+    one_row_per="coupon of a member",
+    identity=("member_id", "position"),
+    parent={"member_id": (resources.Member, "memberId")},
+    leading=(POSITION,),
+    resource=resources.Coupon,
+    trailing=(COPIED_AT,),
+    each=(("coupons",),),
+)
+# Bills that were deleted from the copy, for programs that read only what has changed.
+REMOVED_BILLS = _table(
+    "removed_bills",
+    one_row_per="bill that the copy no longer contains",
+    identity=("shop_id", "id"),
+    parent={
+        "shop_id": (resources.Bill, "shopId"),
+        "id": (resources.Bill, "id"),
+        "business_date": (resources.Bill, "businessDate"),
+        "bill_date": (resources.Bill, "billDate"),
+    },
+    trailing=(REMOVED_AT, COPIED_AT),
+)
+# Members that were deleted from the copy, because the service does not return them any more.
+REMOVED_MEMBERS = _table(
+    "removed_members",
+    one_row_per="member that the copy no longer contains",
+    identity=("member_id",),
+    parent={"member_id": (resources.Member, "memberId")},
+    leading=(PROVIDER_ID,),
+    trailing=(REMOVED_AT, COPIED_AT),
+)
+TABLES = (
     SHOPS,
     CATEGORIES,
     BILLS,
@@ -142,28 +242,23 @@ TABLES = tuple(_table(name, defined) for name, defined in _DEFINED.tables.items(
     COUPONS,
     REMOVED_BILLS,
     REMOVED_MEMBERS,
-) = TABLES
+)
 PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 PROMOTION_KINDS = ("campaign", "coupon")
-OWN_TABLES = _DEFINED.own_tables
-INDEXES = _DEFINED.indexes
-
-
-def _view(defined: _ViewDefinition, engine: str) -> View:
-    sql = defined.sql.strip().format(**_DEFINED.elements[engine])
-    described: dict[str, str] = {}
-    for table in TABLES:
-        if table.name in defined.like_tables:
-            described |= {column.name: column.description for column in table.columns}
-    columns = {name: described[name] for name in defined.like_columns}
-    return View(defined.description, sql, columns | defined.own_columns)
-
-
-def _views(engine: str) -> dict[str, View]:
-    return {name: _view(defined, engine) for name, defined in _DEFINED.views.items()}
-
-
-DUCKDB_VIEWS, POSTGRES_VIEWS, SQLITE_VIEWS = _views("duckdb"), _views("postgres"), _views("sqlite")
+# The tables in which `pull` stores its own state, and their columns.
+OWN_TABLES = {
+    "pull_state": "one INTEGER, state {text}",
+    "pull_seen": "provider_id {text}, member_id {text}",
+    "pull_undelivered": "shop_id {text}, id {text}",
+    "pull_erased": "provider_id {text}",
+}
+# The indexes in SQLite and PostgreSQL, by table. Both also have primary keys. DuckDB does not need them: its scans are
+# fast, and a primary key makes writing lines four times as slow and their table nine times as large.
+INDEXES = {
+    "bills": ("CREATE INDEX bills_by_day ON bills (shop_id, bill_date)",),
+    "pull_seen": ("CREATE INDEX pull_seen_of_base ON pull_seen (provider_id)",),
+    "pull_undelivered": ("CREATE INDEX pull_undelivered_identity ON pull_undelivered (shop_id, id)",),
+}
 
 
 def promotions_of(kind: str) -> Table:

@@ -17,11 +17,12 @@ import duckdb
 import msgspec
 from msgspec import Struct, structs
 
+from counterfoil.client.copy_views import DUCKDB_VIEWS
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import State, decode
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of
 from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
-from counterfoil.client.tables import DUCKDB_VIEWS, TABLES, Content, Kind, Table, incomplete_tables
+from counterfoil.client.tables import TABLES, Content, Kind, Table, incomplete_tables
 from counterfoil.model.text import decimal_text, first_line, printable_json
 
 Rows = list[tuple[Any, ...]]

@@ -12,10 +12,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from counterfoil.client.copy_views import DUCKDB_VIEWS
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of, json_rows
 from counterfoil.client.sinks.json_rows import Fill, JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
 from counterfoil.client.sinks.sql import Sink, column_names
-from counterfoil.client.tables import DUCKDB_VIEWS, OWN_TABLES, TABLES, Dialect, Table, comments
+from counterfoil.client.tables import OWN_TABLES, TABLES, Dialect, Table, comments
 from counterfoil.model.text import first_line
 
 DUCKDB = duckdb_engine()

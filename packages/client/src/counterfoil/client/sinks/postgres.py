@@ -8,9 +8,10 @@ from typing import Any
 
 import psycopg
 
+from counterfoil.client.copy_views import POSTGRES_VIEWS
 from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
-from counterfoil.client.tables import POSTGRES_VIEWS, TABLES, Dialect, Kind
+from counterfoil.client.tables import TABLES, Dialect, Kind
 from counterfoil.model.text import first_line
 
 # `pull` and `reconcile` lock the schema, because two processes would overwrite each other's work. If the process is

@@ -14,10 +14,11 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
+from counterfoil.client.copy_views import SQLITE_VIEWS
 from counterfoil.client.sinks import engine_of
 from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
-from counterfoil.client.tables import SQLITE_VIEWS, Dialect, Kind
+from counterfoil.client.tables import Dialect, Kind
 
 # How long to wait for another process that has locked the file.
 BUSY_SEC = 5.0
