@@ -19,6 +19,8 @@ from counterfoil.program.process import wants_colour
 from counterfoil.program.registry import GROUPS, registered
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+# It is registered by the package `counterfoil`, and not by that for integrators.
+A_COMMAND_OF_THE_OPERATOR = "serve"
 FIRST_FREE_DESCRIPTOR = 3
 
 # Optional packages, and what installs each of them. (The extra `pull` installs psycopg too. The error message in
@@ -112,6 +114,14 @@ class Program(CommandGroup):
             return commands[cmd_name].load()
         if cmd_name.startswith("-") or ctx.resilient_parsing:
             return None
+        from difflib import get_close_matches  # noqa: PLC0415 - needed only after a mistake
+
+        if A_COMMAND_OF_THE_OPERATOR not in commands and not get_close_matches(cmd_name, commands):
+            raise click.UsageError(
+                f"There is no command {cmd_name!r}: only the integrator's are installed. Those of the operator, such "
+                f"as `{A_COMMAND_OF_THE_OPERATOR}`, come with the package `counterfoil`.",
+                ctx,
+            )
         raise click.NoSuchCommand(cmd_name, possibilities=list(commands), ctx=ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
