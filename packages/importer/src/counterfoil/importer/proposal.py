@@ -428,13 +428,13 @@ class _Former:
         shop_names = {shop.column_value: shop.name for shop in reading.shops.shops}
         shop_column = reading.bills.shop
         tip, tax = reading.tip, reading.amounts.parts_of_role("tax", reading.net)
-        days: dict[tuple[str, str], _Sums] = defaultdict(_Sums)
+        days: dict[tuple[str, str], _ShopDay] = defaultdict(_ShopDay)
         for bill in reading.counted:
             shop = reading.shops.shops[0].name
             if shop_column:
                 shop = shop_names.get(shop_column.values[reading.bills.rows[bill][0]], "")
-            days[reading.times[bill][:10], shop].add(_sums_of_bill(reading, bill, tip, tax))
-        total = _Sums()
+            days[reading.times[bill][:10], shop].add(_shop_day_of_bill(reading, bill, tip, tax))
+        total = _ShopDay()
         for sums in days.values():
             total.add(sums)
         rows = len(reading.source_table.rows)
@@ -451,7 +451,7 @@ class _Former:
             days=tuple(self._day(day, shop, sums) for (day, shop), sums in sorted(days.items(), key=itemgetter(0))),
         )
 
-    def _day(self, day: str, shop: str, sums: "_Sums") -> DayTotals:
+    def _day(self, day: str, shop: str, sums: "_ShopDay") -> DayTotals:
         return DayTotals(
             day=day,
             shop=shop,
@@ -479,7 +479,7 @@ class _Former:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
 
 
-class _Sums(Struct):
+class _ShopDay(Struct):
     """The bills of a day in a shop, and their money."""
 
     bills: int = 0
@@ -489,7 +489,7 @@ class _Sums(Struct):
     tip: int = 0
     tax: int = 0
 
-    def add(self, other: "_Sums") -> None:
+    def add(self, other: "_ShopDay") -> None:
         self.bills += other.bills
         self.voids += other.voids
         self.refunds += other.refunds
@@ -498,13 +498,15 @@ class _Sums(Struct):
         self.tax += other.tax
 
 
-def _sums_of_bill(reading: ExportReading, bill: int, tip: AmountSeries | None, tax: AmountSeries | None) -> _Sums:
+def _shop_day_of_bill(
+    reading: ExportReading, bill: int, tip: AmountSeries | None, tax: AmountSeries | None
+) -> _ShopDay:
     state, net = reading.state_of_bill[bill], reading.net_of(bill)
     if state == VOID:
-        return _Sums(bills=1, voids=1, net=net)
+        return _ShopDay(bills=1, voids=1, net=net)
     # The parts of a refund are negative, too, if the export writes it as positive.
     sign = -1 if state == REFUND and (reading.net.values[bill] or 0) > 0 else 1
-    return _Sums(
+    return _ShopDay(
         bills=1,
         refunds=int(state == REFUND or net < 0),
         net=net,
