@@ -137,9 +137,9 @@ def _change(shop: LoadedShop, settings: ShopSettings, reset: tuple[str, ...], *,
 
 def _effects(keys: Iterable[Key], loaded: Iterable[LoadedShop], changes: Iterable[ShopChange]) -> Iterator[KeyEffect]:
     """Yield the keys whose scope changes. A key for one shop keeps it in whatever franchise the shop is."""
-    before = {each.facts.shop_id: each.facts.franchise_id for each in loaded}
+    before = {shop.facts.shop_id: shop.facts.franchise_id for shop in loaded}
     after = before | {change.shop_id: change.after.franchise_id for change in changes}
-    bases = {each.facts.shop_id: each.shop.provider_id for each in loaded}
+    base_of = {shop.facts.shop_id: shop.shop.provider_id for shop in loaded}
     for key in keys:
         if key.scope.kind != "franchise":
             continue
@@ -147,11 +147,10 @@ def _effects(keys: Iterable[Key], loaded: Iterable[LoadedShop], changes: Iterabl
         has = {shop_id for shop_id, franchise in after.items() if franchise == key.scope.id}
         if had == has:
             continue
-        had_bases = {base for shop_id in had if (base := bases[shop_id])}
-        has_bases = {base for shop_id in has if (base := bases[shop_id])}
-        yield KeyEffect(
-            key, sorted(has - had), sorted(had - has), sorted(has_bases - had_bases), sorted(had_bases - has_bases)
-        )
+        had_bases = set(filter(None, [base_of[shop_id] for shop_id in had]))
+        has_bases = set(filter(None, [base_of[shop_id] for shop_id in has]))
+        new_bases, lost_bases = sorted(has_bases - had_bases), sorted(had_bases - has_bases)
+        yield KeyEffect(key, sorted(has - had), sorted(had - has), new_bases, lost_bases)
 
 
 def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_ms: int, by: Actor) -> list[str]:

@@ -9,6 +9,7 @@ calendar day in a shop without a closing time.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, field
@@ -122,10 +123,10 @@ def _lines_difference(net: int, tip: int, tax: int, amounts: Amounts, lines: int
     if abs(net - expected) <= TOLERANCE:
         return 0
     taxes = (tax, 0) if amounts.vat_type not in ("Include", "Exclude") else (on_top,)
-    readings = [
-        rest + added - paid - reduced for added in taxes for paid in (credit, 0) for reduced in (discount, 0, -discount)
-    ]
-    return 0 if any(abs(net - each) <= TOLERANCE for each in readings) else net - expected
+    for added, paid, reduced in product(taxes, (credit, 0), (discount, 0, -discount)):
+        if abs(net - (rest + added - paid - reduced)) <= TOLERANCE:
+            return 0
+    return net - expected
 
 
 def _discount(amounts: Amounts) -> int:

@@ -387,8 +387,11 @@ class Forgetting:
 
     def _remains(self, person: Person, known: KnownMember) -> list[Path]:
         """Return the files in the store's folder that still have his phone number, email address or ID as bytes."""
-        shared = {member.tel for member in map(self._reads.member, known.shared) if member}
-        shared |= {member.email for member in map(self._reads.member, known.shared) if member}
+        shared: set[str | None] = set()
+        for token in known.shared:
+            member = self._reads.member(token)
+            if member:
+                shared.update((member.tel, member.email))
         texts = [*person.tels, *person.emails]
         if person.member_id and len(person.member_id) >= SHORTEST_ID:
             texts.append(person.member_id)

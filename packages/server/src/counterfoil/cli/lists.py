@@ -246,19 +246,32 @@ def usage(keyid: str | None, days: int, disclosures: bool, latest: int, as_json:
         return
     span = days_until(thai_day(SystemClock().now_ms()), days)
     counts = {(of_day.key_id, of_day.day): of_day.requests for of_day in reads.days(span[0], span[-1])}
-    used = [(key, [(day, counts.get((key.key_id, day), 0)) for day in span]) for key in keys]
+
+    def days_of(key: Key) -> list[tuple[date, int]]:
+        return [(day, counts.get((key.key_id, day), 0)) for day in span]
+
+    used = [(key, days_of(key)) for key in keys]
     if as_json:
         terminal.print_json([_view(key, of_key) for key, of_key in used])
     elif not used:
         terminal.print_note(NO_KEYS)
     else:
-        shown = [(key, of_key) for key, of_key in used if len(keys) == 1 or any(count for _, count in of_key)]
-        rows = [(key, day, count) for key, of_key in shown for day, count in of_key]
-        if rows:
-            terminal.print_list(_days(max(count for *_, count in rows)), rows)
-        idle = [f"{key.label} {key.key_id}".strip() for key in keys if key not in [used for used, _ in shown]]
-        if idle:
-            terminal.print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
+        _print_usage(used)
+
+
+def _print_usage(used: Sequence[tuple[Key, Sequence[tuple[date, int]]]]) -> None:
+    """Print the days of each key, and then the keys without requests. A key alone is always shown."""
+    rows: list[tuple[Key, date, int]] = []
+    idle: list[str] = []
+    for key, days in used:
+        if len(used) > 1 and not any(count for _, count in days):
+            idle.append(f"{key.label} {key.key_id}".strip())
+            continue
+        rows.extend((key, day, count) for day, count in days)
+    if rows:
+        terminal.print_list(_days(max(count for *_, count in rows)), rows)
+    if idle:
+        terminal.print_wrapped(f"No requests: {', '.join(idle)}", dim=True)
 
 
 def _view(key: Key, days: Sequence[tuple[date, int]]) -> dict[str, object]:

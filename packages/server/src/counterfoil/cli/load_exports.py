@@ -153,21 +153,30 @@ def facts_for_import(settings: Settings) -> Facts:
 
 def require_known_ids(settings: Settings, export: Source) -> None:
     """Raise `ImportFailed` if the store has the sales of an export under other IDs: those of orders, or of checks."""
+    if bootstrap.is_without_store(settings):
+        return
     days: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for line in export.lines() if not bootstrap.is_without_store(settings) else ():
+    for line in export.lines():
         record = json.loads(line.text)
         if record["kind"] == "bill":
             days.setdefault((record["shopId"], record["closedAt"][:10]), []).append(record)
     if not days:
         return
-    reads, dates = bootstrap.store(settings).reads(), sorted(date.fromisoformat(day) for _, day in days)
-    stored = {(one.shop_id, one.day.isoformat()): one.bills for one in reads.bills(dates[0], dates[-1])}
+    reads = bootstrap.store(settings).reads()
+    dates = sorted(date.fromisoformat(day) for _, day in days)
+    stored = {(of_day.shop_id, of_day.day.isoformat()): of_day.bills for of_day in reads.bills(dates[0], dates[-1])}
     for (shop, day), bills in days.items():
         bill_ids = [bill["id"] for bill in bills]
-        orders = {order for bill in bills for order in bill.get("orderIds", ())}.difference(bill_ids)
+        orders: set[str] = set()
+        for bill in bills:
+            orders.update(bill.get("orderIds", ()))
+        orders.difference_update(bill_ids)
         # A check names its order. Of an order, only the day shows that its checks may be there.
-        is_new = not orders and not reads.stored_bills(shop, bill_ids)
-        if count := stored.get((shop, day), 0) if is_new else len(reads.stored_bills(shop, sorted(orders))):
+        if not orders and not reads.stored_bills(shop, bill_ids):
+            count = stored.get((shop, day), 0)
+        else:
+            count = len(reads.stored_bills(shop, sorted(orders)))
+        if count:
             raise ImportFailed(
                 f"the store has {counted(count, 'bill')} of shop {printable(shop)} on {day}, but none "
                 "of this export. They may be the same sales with other IDs, from another file of the POS: an order, or "

@@ -111,12 +111,17 @@ def _print_finding(finding: Finding) -> None:
 
 
 def _summary(findings: Sequence[Finding], *, deep: bool) -> str:
-    failed, warned = (sum(finding.status == status for finding in findings) for status in ("fail", "warn"))
-    if not failed and not warned:
+    failed = sum(finding.status == "fail" for finding in findings)
+    warned = sum(finding.status == "warn" for finding in findings)
+    parts = []
+    if failed:
+        parts.append(style(counted(failed, "problem"), fg="red"))
+    if warned:
+        parts.append(style(counted(warned, "warning"), fg="yellow"))
+    if not parts:
         return style("All is well.", fg="green")
-    counts = [(failed, "problem", "red"), (warned, "warning", "yellow")]
-    parts = [style(counted(number, noun), fg=colour) for number, noun, colour in counts if number]
-    return f"{' and '.join(parts)}.{'' if deep else ' Run `counterfoil doctor` for details.'}"
+    summary = f"{' and '.join(parts)}."
+    return summary if deep else f"{summary} Run `counterfoil doctor` for details."
 
 
 def _as_json(found: Overview, settings: Settings | None) -> dict[str, object]:

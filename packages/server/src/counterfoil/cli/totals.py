@@ -108,17 +108,25 @@ def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]
     """Return the rows per shop and day or, if these are too many, per day, per shop, or for all bills together."""
     for names in (("day", "shop"), ("day",), ("shop",)):
         groups: dict[tuple[str, ...], list[TotalsOfDay]] = {}
-        for each in report.days:
-            labels = {"day": each.day or "no day", "shop": printable(each.shop_id or "others")}
-            groups.setdefault(tuple(labels[name] for name in names), []).append(each)
+        for totals in report.days:
+            labels = {"day": totals.day or "no day", "shop": printable(totals.shop_id or "others")}
+            groups.setdefault(tuple(labels[name] for name in names), []).append(totals)
         if len(groups) <= MAX_ROWS and not report.more_days:
             return names, [(*row, *_figures(of)) for row, of in sorted(groups.items())]
     return ("days",), [("all", *_figures([report]))]
 
 
 def _figures(of: Sequence[TotalsOfDay | TotalsReport]) -> tuple[str, ...]:
-    counts = [sum(getattr(each, name) for each in of) for name in ("bills", "voids", "refunds")]
-    amounts = [sum((Decimal(getattr(each, name)) for each in of), Decimal(0)) for name in ("net", "tip", "tax")]
+    counts = [
+        sum(totals.bills for totals in of),
+        sum(totals.voids for totals in of),
+        sum(totals.refunds for totals in of),
+    ]
+    amounts = [
+        sum(Decimal(totals.net) for totals in of),
+        sum(Decimal(totals.tip) for totals in of),
+        sum(Decimal(totals.tax) for totals in of),
+    ]
     return *(f"{count:,}" for count in counts), *(f"{amount:,f}" for amount in amounts)
 
 
@@ -127,8 +135,8 @@ def money_text(amount: str) -> str:
 
 
 def _notes(report: TotalsReport) -> Iterator[str]:
-    shops = {each.shop_id for each in report.days}
-    days = {each.day for each in report.days if each.day}
+    shops = {totals.shop_id for totals in report.days}
+    days = {totals.day for totals in report.days if totals.day}
     if len(report.days) > MAX_ROWS or report.more_days:
         span = f"{report.first_day} to {report.last_day}" if report.first_day else "no day"
         of = "" if report.more_days else f" ({counted(len(days), 'day')}, {counted(len(shops), 'shop')})"

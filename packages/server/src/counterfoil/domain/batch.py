@@ -58,21 +58,34 @@ class NeededRows(Struct):
 
 
 def needed_rows(changes: Sequence[Change]) -> NeededRows:
-    bills = dict.fromkeys([(one.shop_id, one.bill_id) for one in changes if type(one) is EncodedBill])
-    others = [one for one in changes if type(one) is not EncodedBill]
-    of_kind: dict[str, dict[RecordKey, None]] = {"shop": {}, "bill": {}, "base": {}, "member": {}}
-    for one in others:
-        of_kind[one.key[1]][one.key] = None
-    bills |= dict.fromkeys((shop_id, bill_id) for shop_id, _, bill_id in of_kind["bill"])
-    shops = [*(shop_id for _, _, shop_id in of_kind["shop"]), *dict.fromkeys([shop_id for shop_id, _ in bills])]
-    return NeededRows(
-        list(dict.fromkeys(shops)),
-        list(bills),
-        [provider_id for _, _, provider_id in of_kind["base"]],
-        [token for _, _, token in of_kind["member"]],
-        list(dict.fromkeys([one.key for one in changes if one.rev is not None])),
-        any(isinstance(one, PutShop) for one in others),
-    )
+    """Return the keys of the rows that changes affect, each once, in the order of the changes."""
+    # These dictionaries are ordered sets.
+    shops: dict[str, None] = {}
+    bills: dict[tuple[str, str], None] = {}
+    bases: dict[str, None] = {}
+    tokens: dict[str, None] = {}
+    removed_bills: dict[tuple[str, str], None] = {}
+    removals: dict[RecordKey, None] = {}
+    has_new_shops = False
+    for change in changes:
+        if change.rev is not None:
+            removals[change.key] = None
+        if type(change) is EncodedBill:
+            bills[change.shop_id, change.bill_id] = None
+            continue
+        shop_id, kind, record_id = change.key
+        if kind == "shop":
+            shops[record_id] = None
+            has_new_shops = has_new_shops or isinstance(change, PutShop)
+        elif kind == "bill":
+            removed_bills[shop_id, record_id] = None
+        elif kind == "base":
+            bases[record_id] = None
+        else:
+            tokens[record_id] = None
+    bills |= removed_bills
+    shops |= dict.fromkeys([shop_id for shop_id, _ in bills])
+    return NeededRows(list(shops), list(bills), list(bases), list(tokens), list(removals), has_new_shops)
 
 
 class Batch:

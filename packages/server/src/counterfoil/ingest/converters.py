@@ -254,18 +254,23 @@ class Converters:
 
     def _group(self, lines: list[SourceLine]) -> _Group:
         """Send the lines to a process. If all processes have enough to do, convert the lines here."""
-        free = [each for each in self._processes if each.unanswered < MAX_WAITING and not each.is_lost]
+        running = [process for process in self._processes if not process.is_lost]
+        free = [process for process in running if process.unanswered < MAX_WAITING]
         if not free:
             return _Group(lines, None, self._converted_here(lines))
-        process = min(free, key=lambda each: each.unanswered)
+        process = min(free, key=lambda process: process.unanswered)
         process.send([line.text for line in lines], self._facts_for(lines))
         return _Group(lines, process)
 
     def _facts_for(self, lines: list[SourceLine]) -> list[KnownFacts]:
         """Return the facts of the shops. Lines are not decoded; the loader reads the bills of a missed shop."""
-        found = {match[1] for line in lines if (match := _SHOP_ID.search(line.text))}
-        names = (shop_id.decode("utf-8", "replace") for shop_id in sorted(found))
-        return [known for name in names if (known := self._facts_of(name))]
+        shop_ids: set[bytes] = set()
+        for line in lines:
+            match = _SHOP_ID.search(line.text)
+            if match:
+                shop_ids.add(match[1])
+        facts = [self._facts_of(shop_id.decode("utf-8", "replace")) for shop_id in sorted(shop_ids)]
+        return [known for known in facts if known]
 
     def _result(self, group: _Group) -> ConvertedLines:
         """Return the converted lines. If their process has ended, convert them here."""

@@ -1,7 +1,7 @@
 """The steps of a delivery to a watched folder: found, opened, checked, loaded, moved."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -108,13 +108,18 @@ class FolderWatch:
             self.take_files()
 
     def _load_and_move(self, found: list[DeliveredFile]) -> bool:
-        problems = {each.name: not_source(each.name) for each in found if not self._kinds.accepts(each.name)}
-        problems |= {each.name: each.problem for each in found if each.problem}
-        problems |= {each.name: _deadly(each.name) for each in found if self._spool.is_deadly(each)}
-        files = [self._file(delivery, delivery.name) for delivery in found if delivery.name not in problems]
+        problems: dict[str, str] = {}
+        files = []
+        for delivery in found:
+            problem = self._problem_before(delivery)
+            if problem:
+                problems[delivery.name] = problem
+            else:
+                files.append(self._file(delivery, delivery.name))
         loaded = FileSet(printable(self._spool.folder.name), files, MAX_REJECT_SCORE) if files else None
         if loaded:
-            loaded.ignored = [Path(one.name) for one in found if one.file and not self._kinds.accepts(one.name)]
+            foreign = [delivery for delivery in found if not self._kinds.accepts(delivery.name)]
+            loaded.ignored = [Path(delivery.name) for delivery in foreign if delivery.file]
             try:
                 with self._spool.noting():
                     is_loaded = self._loader.load(loaded, is_beside=len(self._busy) > 1)
@@ -123,26 +128,43 @@ class FolderWatch:
                     file.close()
             if not is_loaded:
                 return False
-            problems |= {path.name: reason for path, reason in loaded.damage.items()}
-            reason = "{} is empty. Check the export of the POS, and deliver the file again."
-            empty = [delivery.name for delivery in found if self._is_empty(delivery, loaded)]
-            problems |= {name: reason.format(printable(name)) for name in empty}
+            problems |= self._problems_after(found, loaded)
         held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
         unanswered = {file.path.name for file in files if file.needs_answers}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
         moved = [self._move(delivery, problems, held, unanswered) for delivery in unchanged]
         kept = [item for item in moved if isinstance(item, OpenItem)]
-        for item in kept[:MAX_NAMED]:
-            self._say(f"{item.kind.replace('_', ' ')}: {item.reason}")
-        if len(kept) > MAX_NAMED:
-            self._say(
-                f"{len(kept) - MAX_NAMED:,} more files were quarantined or held; each has a file with the reason."
-            )
+        self._say_what_is_kept(kept)
         files_done = moved.count(True)
         if loaded or files_done or kept:
             self._loader.report(files_done, kept, loaded=loaded)
         return bool(loaded or kept)
+
+    def _problem_before(self, delivery: DeliveredFile) -> str:
+        """Return why a file is not loaded at all, or an empty string."""
+        if self._spool.is_deadly(delivery):
+            return _deadly(delivery.name)
+        if delivery.problem:
+            return delivery.problem
+        return "" if self._kinds.accepts(delivery.name) else not_source(delivery.name)
+
+    def _problems_after(self, found: Sequence[DeliveredFile], loaded: FileSet) -> dict[str, str]:
+        """Return why files could not be loaded completely, or have nothing to load, by their names."""
+        problems = {path.name: reason for path, reason in loaded.damage.items()}
+        for delivery in found:
+            if self._is_empty(delivery, loaded):
+                name = printable(delivery.name)
+                reason = f"{name} is empty. Check the export of the POS, and deliver the file again."
+                problems[delivery.name] = reason
+        return problems
+
+    def _say_what_is_kept(self, kept: Sequence[OpenItem]) -> None:
+        for item in kept[:MAX_NAMED]:
+            self._say(f"{item.kind.replace('_', ' ')}: {item.reason}")
+        others = len(kept) - MAX_NAMED
+        if others > 0:
+            self._say(f"{others:,} more files were quarantined or held; each has a file with the reason.")
 
     def problem(self) -> str:
         """Return why something that was delivered cannot be taken, or an empty string."""
