@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping
 from functools import partial
 from string import Template
@@ -14,7 +13,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 from msgspec import Struct
 
-from counterfoil.web.assets import text_file
+from counterfoil.http.reference.sample_texts import ANY_OPERATION, CLIENT, LANGUAGES, SampleLanguage
 from counterfoil.web.prose import escaped
 
 Values = Mapping[str, str]
@@ -47,7 +46,7 @@ def samples(call: ExampleCall) -> list[CodeSample]:
     return [
         CodeSample("curl", "sh", _curl(call)),
         CodeSample("counterfoil.client", "python", _client(call)),
-        *(CodeSample(label, texts["language"], _in_language(call, texts)) for label, texts in _LANGUAGES.items()),
+        *(CodeSample(language.label, language.language, _in_language(call, language)) for language in LANGUAGES),
     ]
 
 
@@ -67,21 +66,16 @@ class _Template(Template):
     delimiter = "%"
 
 
-_TEXTS: dict[str, Any] = tomllib.loads(text_file("counterfoil.http.reference", "calls.toml"))
-_LANGUAGES: dict[str, dict[str, str]] = _TEXTS["languages"]
-# The parameters of the examples, by operation and mode. Other operations have one, with what they require.
-MODES: dict[str, dict[str, list[str]]] = _TEXTS["modes"]
 # The client's names for days.
 _DAYS = {"from": "first", "to": "last"}
 
 
 def _client(call: ExampleCall) -> str:
-    templates = _TEXTS["client"]
     values = {name: _text(value) for name, value in call.query} | {"id": _text(call.path.rpartition("/")[2])}
     values |= {_DAYS[name]: _day(value) for name, value in call.query if name in _DAYS}
     query = "".join(f'("{name}", {_text(value)}), ' for name, value in call.query)
     values["arguments"] = f'"{call.path}"' + (f", ({query.rstrip()})" if query else "")
-    lines = _Template(templates.get(call.name, templates["any"])).substitute(values)
+    lines = _Template(CLIENT.get(call.name, ANY_OPERATION)).substitute(values)
     return "\n".join(
         [
             *(["from datetime import date"] if "date(" in lines else []),
@@ -99,17 +93,17 @@ def _day(value: str) -> str:
     return f"date({int(value[:4])}, {int(value[4:6])}, {int(value[6:])})"
 
 
-def _in_language(call: ExampleCall, texts: Mapping[str, str]) -> str:
+def _in_language(call: ExampleCall, language: SampleLanguage) -> str:
     """Return the sample in one of the languages. It leaves out parameters and a key that the call does not have."""
-    template = texts["pages" if call.paged else "one_response"]
+    template = language.pages if call.paged else language.one_response
     left_out = (["%query"] if not (call.query or call.paged) else []) + (["Bearer"] if call.public else [])
     lines = [line for line in template.splitlines() if not any(part in line for part in left_out)]
-    pairs = [_Template(texts["pair"]).substitute(name=name, value=_text(value)) for name, value in call.query]
+    pairs = [_Template(language.pair).substitute(name=name, value=_text(value)) for name, value in call.query]
     return _Template("\n".join(lines)).substitute(
         path=call.path,
         query=", ".join(pairs),
         query_string=urlencode(call.query, safe=_PLAIN_IN_QUERIES),
-        data="" if call.public else texts["data"],
+        data="" if call.public else language.data,
     )
 
 

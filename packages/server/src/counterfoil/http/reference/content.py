@@ -14,7 +14,8 @@ from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import document
 from counterfoil.http.openapi.components import common_refusals, problem_name
 from counterfoil.http.openapi.operations import COMMON_PARAMETERS, OPERATIONS, Json, Operation
-from counterfoil.http.reference.calls import MODES, ExampleCall, Values
+from counterfoil.http.reference.calls import ExampleCall, Values
+from counterfoil.http.reference.sample_texts import MODES
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.web.assets import text_file
 
