@@ -16,7 +16,7 @@ def test_pages_and_key_forms_work_on_postgresql_with_a_login_that_has_only_the_r
     console: RunningConsole, tmp_path: Path
 ) -> None:
     shop, service = branch(name="Riverside"), console.service
-    service.load(shop, base(shop), member(shop), *bills(shop, 3), b'{"kind":"bill"}')
+    service.load(shop, base(shop), member(shop, tel="0891234567"), *bills(shop, 3), b'{"kind":"bill"}')
     bootstrap.make_roles(console.settings)
     server = servers.postgres(18)
     if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'a_console'"):
@@ -39,6 +39,12 @@ def test_pages_and_key_forms_work_on_postgresql_with_a_login_that_has_only_the_r
             assert alice.act(key_id, action, **entered).status_code == 200
         acts = {entry["act"] for entry in alice.json("/audit.json")["entries"]}
         assert acts == {"console_signed_in", "key_issued", "key_changed", "key_rotated", "revocation_scheduled"}
+        # It may show a customer and the undo of a load, but not write books.
+        looked_up = alice.send("/find/customer", alice.fill_in("/find", "/find/customer", who="089 123 4567"))
+        assert "counterfoil members forget m1_" in looked_up.text
+        undo = alice.page("/loads/1/undo")
+        assert "may not write bills" in undo
+        assert "/loads/1/undo/remove" not in undo
         # In these tests, nothing advances the horizon regularly, so the checks of the service and the horizon may fail.
         failed = {finding["check"] for finding in alice.json("/store.json")["checks"] if finding["status"] == "fail"}
         assert failed <= {"service", "horizon"}

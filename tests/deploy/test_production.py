@@ -218,6 +218,14 @@ def test_the_proxy_of_the_page_forwards_the_api_alone_and_logs_no_query(producti
     until(lambda: is_ready(production), "the service is ready")
 
 
+def test_the_commands_of_an_upgrade_keep_everything_running(production: Machine) -> None:
+    (upgrade,) = sections("run.md")["Upgrades"]
+    before = listed(production, "shops")
+    production.run(upgrade)
+    until(lambda: is_ready(production), "the service is ready")
+    assert listed(production, "shops") == before
+
+
 # --- another machine ----------------------------------------------------------------
 
 ANOTHER = sections("new-machine.md")
