@@ -35,10 +35,13 @@ def records(tmp_path: Path) -> Path:
     return path
 
 
-def run(settings: Settings, *arguments: object, before: tuple[str, ...] = ()) -> Any:
+def run(settings: Settings, action: str, records: Path, before: tuple[str, ...] = ()) -> Any:
     environment = {**os.environ, "COUNTERFOIL_STORE": str(settings.store)}
-    command = [*before, *LOADER, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    command = [*before, *LOADER, action, records.name]
+    with records.open() as opened:
+        done = subprocess.run(
+            command, stdin=opened, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -363,6 +363,18 @@ def test_files_end_after_a_day_and_when_the_console_starts_again(console: Runnin
     assert alice.json("/imports.json")["lostFiles"] == []
 
 
+def test_what_was_accepted_is_loaded_although_the_console_stops(
+    console: RunningConsole, alice: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "LOADS_END_SEC", 0)
+    address = known(alice)
+    send(alice, f"{address}/accept")
+    console.restart()
+    until(lambda: bills_of(console) == 3, "the records are loaded", WAIT_SEC)
+    assert alice.get(address).status_code == 404
+    assert alice.json("/imports.json")["lostFiles"] == []
+
+
 # --- hand over ------------------------------------------------------------------------------------
 
 

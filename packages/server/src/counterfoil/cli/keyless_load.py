@@ -3,12 +3,15 @@
 The console may issue keys, so it never writes bills itself. It starts this program if no watcher takes its files. Bills
 and members are read here, where nothing can be opened that decides who gets them.
 
-    python -m counterfoil.cli.keyless_load check|load [--other-ids] [--accept-change] FILE
+    python -m counterfoil.cli.keyless_load check|load [--other-ids] [--accept-change] NAME < RECORDS
+
+The records come on standard input, so that a load goes on when the console stops and deletes its files.
 """
 
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -18,7 +21,7 @@ from counterfoil.cli.load_run import LoadReport, doubt_texts, report_view
 from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
-from counterfoil.ingest.sources import File
+from counterfoil.ingest.sources import BUFFER_BYTES, File
 from counterfoil.program.main import run_command
 from counterfoil.program.terminal import print_json
 from counterfoil.settings import load as load_settings
@@ -30,15 +33,22 @@ class ConvertedFile(File):
     is_export = True
 
 
+def _from_the_start() -> BinaryIO:
+    """Return the file that is standard input. A load may read it more than once."""
+    opened = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=BUFFER_BYTES)
+    opened.seek(0)
+    return opened
+
+
 @click.command()
 @click.argument("action", type=click.Choice(["check", "load"]))
-@click.argument("path", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("name", type=click.Path(path_type=Path))
 @click.option("--other-ids", is_flag=True, help="Other files of the format have the same sales under other IDs.")
 @click.option("--accept-change", is_flag=True, help="Load the records although they differ sharply from earlier ones.")
-def command(action: str, path: Path, *, other_ids: bool, accept_change: bool) -> int:
-    """Check or load the records of FILE, and print the result as JSON."""
+def command(action: str, name: Path, *, other_ids: bool, accept_change: bool) -> int:
+    """Check or load the records on standard input under a NAME, and print the result as JSON."""
     settings = load_settings()
-    records = ConvertedFile(path, path.stat().st_size)
+    records = ConvertedFile(name, os.fstat(sys.stdin.fileno()).st_size, _from_the_start)
     is_check = action == "check"
     rejects = RejectExamples() if is_check else load_run.new_rejects_file(settings, records.name)
     report = LoadReport(summary=Summary(source=records.name), rejects=rejects, records=records)

@@ -281,7 +281,8 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
         f"up to {total.computed:,f}."
         for total in tally.wrong_totals
     ]
-    result = _run_loader(settings, brought, "check", records, ["--other-ids"] if export.has_other_ids else [])
+    process = _start_loader(settings, "check", records, ["--other-ids"] if export.has_other_ids else [])
+    result = _result_of(process, brought, is_check=True)
     doubts += result.doubts
     return Checked(
         form=form,
@@ -329,11 +330,11 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
         brought.stage = handed
         brought.delete_files()
         return
-    brought.stage = handed
     arguments = ["--accept-change"] if is_accepted else []
-    threading.Thread(
-        target=_load, args=(settings, brought, checked, handed, arguments), name="load", daemon=True
-    ).start()
+    process = _start_loader(settings, "load", checked.records, arguments)
+    brought.stage = handed
+    brought.loader = threading.Thread(target=_load, args=(brought, checked, handed, process), name="load", daemon=True)
+    brought.loader.start()
 
 
 def _deliver(records: Path, folder: Path) -> None:
@@ -353,9 +354,9 @@ def _deliver(records: Path, folder: Path) -> None:
         raise
 
 
-def _load(settings: Settings, brought: BroughtIn, checked: Checked, handed: HandedOver, arguments: list[str]) -> None:
+def _load(brought: BroughtIn, checked: Checked, handed: HandedOver, process: "subprocess.Popen[bytes]") -> None:
     try:
-        result = _run_loader(settings, brought, "load", checked.records, arguments)
+        result = _result_of(process, brought, is_check=False)
     except _LoadHeld as held:
         brought.stage = replace(checked, doubts=held.doubts)
         return
@@ -366,30 +367,41 @@ def _load(settings: Settings, brought: BroughtIn, checked: Checked, handed: Hand
     brought.delete_files()
 
 
-def _run_loader(
-    settings: Settings, brought: BroughtIn, action: str, records: Path, arguments: Sequence[str]
-) -> _LoaderResult:
-    """Run the process that checks or loads, and return what it says. Raise `ConversionFailed` if it fails."""
-    command = [sys.executable, "-P", "-m", LOADER, action, *arguments, str(records)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(settings)
-    )
+def _start_loader(
+    settings: Settings, action: str, records: Path, arguments: Sequence[str]
+) -> "subprocess.Popen[bytes]":
+    """Start the process that checks or loads. It needs neither the console nor the path of the records any more."""
+    command = [sys.executable, "-P", "-m", LOADER, action, *arguments, records.name]
+    with records.open("rb") as opened:
+        return subprocess.Popen(
+            command,
+            stdin=opened,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(settings),
+            # Ctrl-C in a terminal stops the console, and not a load that a person has accepted.
+            start_new_session=action == "load",
+        )
+
+
+def _result_of(process: "subprocess.Popen[bytes]", brought: BroughtIn, *, is_check: bool) -> _LoaderResult:
+    """Return what the process says when it ends. Raise `ConversionFailed` if it has failed."""
     while True:
         try:
             printed, said = process.communicate(timeout=0.25)
             break
         except subprocess.TimeoutExpired:
             # A load goes on, also if nobody follows it any more.
-            if brought.is_discarded and action == "check":
+            if brought.is_discarded and is_check:
                 process.terminate()
-    if brought.is_discarded and action == "check":
+    if brought.is_discarded and is_check:
         raise _Discarded
     try:
         result = msgspec.json.decode(printed, type=_LoaderResult)
     except msgspec.MsgspecError:
         last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or ["the process ended without a message"]
         raise ConversionFailed(last[0].removeprefix("counterfoil: ")) from None
-    if action == "load" and process.returncode == SUDDEN_CHANGE:
+    if not is_check and process.returncode == SUDDEN_CHANGE:
         raise _LoadHeld(result.doubts)
     return result
 

@@ -7,6 +7,7 @@ of a process that was killed when the next one starts.
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ FILES_KEPT: Final = ("needs_answers", "quarantined")
 FOLDER_PREFIX = "counterfoil-console-"
 KEPT_MS = DAY_MS
 SWEEP_SEC = 60
+# When the console stops, it waits so long for loads. Longer ones end without it.
+LOADS_END_SEC = 8
 # Uploads that arrive at once, one for each device, and files that wait to be accepted.
 MAX_ARRIVING = 3
 MAX_IMPORTS = 12
@@ -149,6 +152,8 @@ class BroughtIn(Struct, kw_only=True):
     records: int = 0
     """How many records were made of them so far."""
     is_discarded: bool = False
+    loader: threading.Thread | None = None
+    """What waits for the process of our own that loads the records."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -197,11 +202,16 @@ class Imports:
         threading.Thread(target=self._sweep_regularly, name="imports", daemon=True).start()
 
     def close(self) -> None:
-        """Delete all files, and end what works on them."""
+        """Delete all files, and end what works on them. What was accepted is loaded: a load goes on by itself."""
         self._stopped.set()
         with self._lock:
-            for brought in self._by_id.values():
-                brought.is_discarded = True
+            all_brought = list(self._by_id.values())
+        for brought in all_brought:
+            brought.is_discarded = True
+        deadline = time.monotonic() + LOADS_END_SEC
+        for brought in all_brought:
+            if brought.loader:
+                brought.loader.join(max(0.0, deadline - time.monotonic()))
         self._opened.close()
 
     def receive(self, device: str, actor: Actor, body: UploadBody, content_type: str) -> tuple[BroughtIn, UploadedForm]:
