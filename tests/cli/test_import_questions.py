@@ -216,3 +216,16 @@ def test_shops_of_the_store_are_not_asked_about_again_and_keep_their_settings(
     assert "new shop" not in shown
     (shop,) = json.loads(counterfoil("shops", "--json").stdout)
     assert (shop["franchiseId"], shop["closingTime"]) == ("thai-house", "03:00")
+
+
+def test_the_zone_of_new_shops_is_that_of_the_setting_unless_the_export_shows_another(
+    counterfoil: Command, export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_TIMEZONE", "Asia/Tokyo")
+    form = json.loads(counterfoil("import", export, "--json", status=7).stdout)
+    (question,) = [one for one in form["questions"] if one["id"] == "timezone"]
+    assert (question["default"], question["options"][0]["answer"]) == ("Asia/Tokyo", "Asia/Tokyo")
+    export.write_text(EXPORT.replace("Total", "Total (฿)"), "utf-8")
+    form = json.loads(counterfoil("import", export, "--json", status=7).stdout)
+    (question,) = [one for one in form["questions"] if one["id"] == "timezone"]
+    assert question["default"] == "Asia/Bangkok"

@@ -316,8 +316,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Setting(
             default="Asia/Bangkok",
-            help="IANA time zone in which commands and the console show times to people. JSON, CSV and the API do not "
-            "use it.",
+            help="IANA time zone in which commands and the console show times to people, and that imports propose for "
+            "new shops. JSON, CSV and the API do not use it.",
         ),
     ]
     batch: Annotated[

@@ -31,6 +31,13 @@ def find_closing_time(
     day, clock = search.day, search.clock
     if day is None and trading_day is None:
         return _asked(table, ranks, interview)
+    if day and ranks.closing(day) == OTHER_TIME and trading_day is None:
+        text = sentence(
+            "No heading says when a bill was closed, and {day} is another time. Is it the day of the bill?",
+            day=day.name,
+        )
+        confirmed = {day.name: sentence("Yes: {day}", day=day.values[0])}
+        interview.choose("time", "day", text, confirmed, free=True, must_confirm=True)
     if day and (row := search.row_with_other_day) is not None and search.rival:
         text = sentence(
             "{day} and {rival} have different days on line {line}. On which was the bill closed?",
@@ -134,8 +141,9 @@ class _TimeSearch:
         ranks, columns = self._ranks, list(self._table.columns.values())
         closing = [one for one in columns if ranks.role(one) is None and ranks.closing(one) == CLOSING]
         dated = [*ranks.with_role("datetime"), *(one for one in closing if one.is_date or one.is_serial)]
-        if not dated:
-            dated = [one for one in columns if one.is_date and ranks.role(one) in (None, "time")]
+        if all(ranks.closing(one) == OTHER_TIME for one in dated):
+            # A date under an unknown heading is more probable than that of a payout.
+            dated += [one for one in columns if one.is_date and ranks.role(one) in (None, "time") and one not in dated]
         # `Time` may have the day too.
         dated += [
             one for one in columns if one not in dated and one.is_date and one.has_times and ranks.may_be(one, "time")

@@ -19,6 +19,7 @@ from counterfoil.importer.sums import BILL, LINE, LINES_ROLE, AmountSeries, Tota
 from counterfoil.model.text import counted
 
 MOST_ANSWERS = 8
+MOST_DEPARTMENTS = 6
 BANKNOTE = 5 * SCALE
 _TERMS = re.compile(r" (?=[+-] )")
 # What tills write before the name of an item that is a part of the one above it.
@@ -118,6 +119,8 @@ class PaidAmounts(StatedAmounts):
         for total, missing in parts if parts and parts[0][1] else ():
             others = [part for part in missing if named.isdisjoint(part.columns)]
             finding.choices += [total.plus(*others)] if others else []
+        if finding.chosen is None:
+            finding.choices = [*self._sums_of_departments(), *finding.choices]
         finding.choices = [total for total in finding.choices if self._first_negative(total, bills) is None]
         # A sum of columns may be what was left after fees.
         left = [one for one in self.candidates() if one.role == "payout"]
@@ -136,6 +139,19 @@ class PaidAmounts(StatedAmounts):
                 finding.question, sentence("{column} is negative on most bills.", column=first.name)
             )
         return finding
+
+    def _sums_of_departments(self) -> list[AmountSeries]:
+        """Return the sum of amounts of departments, such as `Food` and `Drinks`, if no column has a total."""
+        candidates = [one for one in self.candidates() if one.cell is not None]
+        departments = [one for one in candidates if one.role in ("gross", "amount", sums.UNKNOWN_ROLE)]
+        is_alone = len(departments) == len(candidates) and all(one.level == BILL for one in departments)
+        if not is_alone or not 1 < len(departments) <= MOST_DEPARTMENTS:
+            return []
+        if all(one.values[bill] for one in departments for bill in self.sales):
+            return []
+        whole = departments[0].plus(*departments[1:])
+        charges = [part for part in self.parts() if part.role in CHARGES and part.cell is not None]
+        return [whole.plus(*charges), whole] if charges else [whole]
 
     def _first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
         """Return a bill on which a total is negative, although no amount of the bill is."""
@@ -444,5 +460,8 @@ def _with_or_instead(total: AmountSeries, doubts: Sequence[AmountSeries], bills:
         elif one.role == "refunded":
             found.append(total.plus(one.minus() if any((value or 0) > 0 for value in one.values) else one))
         else:
-            found += [total.plus(one), total.plus(one.minus())]
+            # What a negative amount has taken off is more probably added again than taken off twice.
+            is_negative = sum((one.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills)
+            added, taken_off = total.plus(one), total.plus(one.minus())
+            found += [taken_off, added] if is_negative else [added, taken_off]
     return found

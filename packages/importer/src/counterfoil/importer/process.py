@@ -134,6 +134,7 @@ class AnswerWriter:
             today=request.today,
             currency=request.currency.upper(),
             timezone=request.timezone,
+            usual_timezone=request.usual_timezone,
         )
         self.write(protocol.FormMessage(VERSION, Raw(json_of(found))))
         self.write(protocol.EndMessage(VERSION, 0, 0, 0, 0, Decimal()))

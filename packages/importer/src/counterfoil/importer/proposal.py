@@ -36,6 +36,7 @@ from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.shop_questions import assumptions
+from counterfoil.importer.shops import DEFAULT_ZONE
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importer.states import EACH
 from counterfoil.importer.sums import AmountSeries
@@ -63,6 +64,7 @@ def form(
     today: date,
     currency: str = "THB",
     timezone: str | None = None,
+    usual_timezone: str = DEFAULT_ZONE,
 ) -> Form:
     """Return the form of an export with the answers that were given. The same arguments give the same form.
 
@@ -74,9 +76,9 @@ def form(
     others = {name: answer for name, answer in answers.items() if name != ROWS}
     if ROWS in answers and form_of_members(others):
         # It was asked whether these are members or bills.
-        of_bills = _Former(files, others, shops, today, currency, timezone).form()
+        of_bills = _Former(files, others, shops, today, currency, timezone, usual_timezone).form()
         return replace(of_bills, answers={ROWS: answers[ROWS], **of_bills.answers})
-    return _Former(files, answers, shops, today, currency, timezone).form()
+    return _Former(files, answers, shops, today, currency, timezone, usual_timezone).form()
 
 
 def mapping(complete: Form) -> str:
@@ -95,6 +97,7 @@ class _Former:
         today: date,
         currency: str,
         timezone: str | None,
+        usual_timezone: str,
     ) -> None:
         self._source = ExportSource(files)
         self._answers = dict(answers)
@@ -102,6 +105,7 @@ class _Former:
         self._today = today
         self._places = decimal_places(currency)
         self._timezone = timezone
+        self._usual_timezone = usual_timezone
         self._refused: list[RefusedAnswer] = []
         self._settled: dict[str, str] = {}
         """The answers of doubts of which only one is left: the others are refuted, or lead to the same records."""
@@ -137,6 +141,7 @@ class _Former:
                 known=self._shops,
                 today=self._today,
                 timezone=self._timezone,
+                usual_timezone=self._usual_timezone,
                 places=self._places,
             )
         return self._readings[key]
@@ -168,7 +173,8 @@ class _Former:
         questions = []
         for doubt in reading.interview.doubts:
             options = self._options(doubt, reading)
-            if doubt.kind != _SHOP and not doubt.must_confirm and len(options) < 2:
+            is_kept = doubt.must_confirm or _leaves_money_out(doubt, options, reading)
+            if doubt.kind != _SHOP and not is_kept and len(options) < 2:
                 if not options:
                     raise NeedsOtherReport(
                         sentence("{text} No answer fits the sums. Export another report.", text=doubt.text)
@@ -513,6 +519,12 @@ def _shop_day_of_bill(
         tip=sign * (tip.values[bill] or 0) if tip else 0,
         tax=sign * (tax.values[bill] or 0) if tax else 0,
     )
+
+
+def _leaves_money_out(doubt: Doubt, options: Sequence[AnswerOption], reading: ExportReading) -> bool:
+    """Return whether the only answer leaves out money because of a bill's number, so that a person must see it."""
+    is_alone = doubt.id == f"rows.{reading.bills.number.name}" and len(options) == 1
+    return is_alone and bool(Decimal(options[0].left_out.net or 0))
 
 
 def _in_columns(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:

@@ -62,6 +62,8 @@ class ConversionRequest(Struct, frozen=True, rename="camel", kw_only=True):
     currency: str = "THB"
     shop: str | None = None
     timezone: str | None = None
+    usual_timezone: str = "Asia/Bangkok"
+    """The zone of new shops that a form proposes, unless the export shows another one."""
     with_shops: bool = False
     joins: bool = False
     is_of_folder: bool = False

@@ -56,9 +56,15 @@ class Shops(Struct, frozen=True):
 
 
 def find_shops(
-    bills: Bills, times: Sequence[str], known: Sequence[KnownShop], zone: str | None, interview: Interview
+    bills: Bills,
+    times: Sequence[str],
+    known: Sequence[KnownShop],
+    zone: str | None,
+    interview: Interview,
+    usual_zone: str = DEFAULT_ZONE,
 ) -> Shops:
-    zones = _Zones(bills, zone or _only(shop.timezone for shop in known), times, interview)
+    """Return the shops. `usual_zone` is that of new ones, unless the export shows another zone."""
+    zones = _Zones(bills, zone or _only(shop.timezone for shop in known), times, interview, usual_zone)
     named: list[tuple[str, str, str]]
     no_shop: tuple[str, ...] = ()
     if bills.shop is None:
@@ -152,8 +158,11 @@ def shop_ids(names: Sequence[str], known: Sequence[KnownShop] = ()) -> dict[str,
 class _Zones:
     """The time zones of shops: as a person or a column says, or as offsets, currency and language show it."""
 
-    def __init__(self, bills: Bills, timezone: str | None, times: Sequence[str], interview: Interview) -> None:
+    def __init__(
+        self, bills: Bills, timezone: str | None, times: Sequence[str], interview: Interview, usual_zone: str
+    ) -> None:
         self._bills = bills
+        self._usual_zone = usual_zone
         self._first_time = min(filter(None, times), default="")
         self._timezone = timezone or interview.answers.get("timezone")
         self._interview = interview
@@ -193,7 +202,7 @@ class _Zones:
         if self._timezone:
             self._interview.answer("timezone")
             return self._timezone
-        first = next(iter(zones.values()), DEFAULT_ZONE)
+        first = next(iter(zones.values()), self._usual_zone)
         if open_for:
             return self._asked(open_for)
         if len(set(zones.values())) > 1:
@@ -207,10 +216,10 @@ class _Zones:
         column = self._columns[-1] if self._columns else None
         example = (self.column or column or self._bills.number).distinct[0]
         cells, _ = self._read(shop if self._bills.shop else "")
-        fitting = [one for one in KNOWN_ZONES if cells and self._fits(one, cells)] or [DEFAULT_ZONE]
+        fitting = [one for one in KNOWN_ZONES if cells and self._fits(one, cells)] or [self._usual_zone]
         text = sentence("In which time zone is {shop}? The time {example} does not say it.", shop=shop, example=example)
-        choices = {one: one for one in [DEFAULT_ZONE, *fitting] if one in fitting}
-        named = dict(list(choices.items())[:MOST_CHOICES]) or {DEFAULT_ZONE: DEFAULT_ZONE}
+        choices = {one: one for one in [self._usual_zone, *fitting] if one in fitting}
+        named = dict(list(choices.items())[:MOST_CHOICES]) or {self._usual_zone: self._usual_zone}
         return self._interview.choose("timezone", "shop", text, named, free=True)
 
     @cached_property
@@ -224,7 +233,7 @@ class _Zones:
         assumed = next((COUNTRY_ZONES[mark] for mark in marks if mark in COUNTRY_ZONES), "")
         fitting = [one for one in KNOWN_ZONES if cells and self._fits(one, cells)]
         named = {zone.key for zone in zones if isinstance(zone, ZoneInfo) and zone.key not in ("UTC", "GMT")}
-        zone = self._timezone or "".join(named if len(named) == 1 else ()) or assumed or DEFAULT_ZONE
+        zone = self._timezone or "".join(named if len(named) == 1 else ()) or assumed or self._usual_zone
         moments = [self._moment(cell, zone) for cell in cells]
         if self._timezone and OtherZone in moments:
             raise Refuted(

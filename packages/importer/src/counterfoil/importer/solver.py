@@ -20,7 +20,7 @@ from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importer.paid import PaidAmounts
 from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
 from counterfoil.importer.reading import headings_missing, read_table
-from counterfoil.importer.shops import Shops, find_shops
+from counterfoil.importer.shops import DEFAULT_ZONE, Shops, find_shops
 from counterfoil.importer.states import CancelledLines, States, find_states
 from counterfoil.importer.sums import AmountSeries
 from counterfoil.importing.values import decimal_places, prefix_of
@@ -90,6 +90,7 @@ class ExportReading:
         known: Sequence[KnownShop],
         today: date,
         timezone: str | None,
+        usual_timezone: str = DEFAULT_ZONE,
         places: int = 2,
     ) -> None:
         self.interview = Interview(answers)
@@ -107,7 +108,7 @@ class ExportReading:
         self.sums = self._find_sums()
         self.days: Days = find_days(self.bills, self.interview, today)
         self.times = local_times(self.bills, self.days)
-        self.shops: Shops = find_shops(self.bills, self.times, known, timezone, self.interview)
+        self.shops: Shops = find_shops(self.bills, self.times, known, timezone, self.interview, usual_timezone)
         self.shop_of_no_shop = self._find_shop_of_no_shop()
         self._ask_for_keys()
 

@@ -37,6 +37,8 @@ _ROLE_ORDER = ("paid", "total", "net", "gross", "amount", LINES_ROLE, "payout", 
 # Amounts before discounts and charges, then those to which taxes may be added, then what the customer paid.
 _STAGES = (("gross", LINES_ROLE), ("net", "amount"), ("total", "paid"))
 MOST_KNOWN_PARTS = 3
+NEARLY = 3
+"""A tax that is so many times as far from a rate as it is rounded does not show that it has another rate."""
 
 _Contents = dict[int, dict[int, int]]
 """The candidates that are related to one, and how often each of them contains a part more or less than that one."""
@@ -204,6 +206,9 @@ def shown_by_sums(
                 before = sums_of([*target, found.minus()], bills)
                 if not is_charge and (plain.is_prepaid or before in totals):
                     # A deposit, for example, was paid before.
+                    continue
+                if not is_charge and not totals and target[0].role == "net":
+                    # It may be a tax, so that the larger amount was paid, or a discount.
                     continue
                 charges[plain.name] = replace(found if is_charge else plain, role="charge" if is_charge else "discount")
             elif not base and (fitting := next((one for one in wholes if _are_close(one[1], gap)), None)):
@@ -647,12 +652,17 @@ class TotalSearch:
         if not stated:
             rates += [(rate, False) for rate in ADDED_RATES]
             rates += [(rate, True) for rate in INCLUDED_RATES]
-        found = set()
+        found = set[tuple[Fraction, bool]]()
+        nearly = set[tuple[Fraction, bool]]()
         for rate, is_with in rates:
-            if all(
-                abs(tax[bill] * (100 + rate * is_with) - (base[bill] or 0) * rate) <= slacks[bill] for bill in bills
-            ):
+            gaps = [abs(tax[bill] * (100 + rate * is_with) - (base[bill] or 0) * rate) / slacks[bill] for bill in bills]
+            if max(gaps) <= 1:
                 found.add((rate, is_with))
+            elif max(gaps) <= NEARLY and (stated or rate in TAX_RATES):
+                nearly.add((rate, is_with))
+        if _only_side(found) is not None and _only_side(found | nearly) is None:
+            # Tills also round the amount that was taxed, so that the other side is possible, too.
+            return found | nearly
         return found
 
     def _is_taxed_without(self, part: int, place: int) -> bool:

@@ -208,6 +208,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         if is_wrong:
             raise click.UsageError(problem)
     request.mappings = mappings_folder(settings, request.mappings)
+    request.usual_timezone = settings.timezone
     is_asked = may_ask(as_json=request.as_json) and not request.is_database and request.mapping is None
     # A person who is asked about new shops wants them to be created.
     request.with_shops = request.with_shops or is_asked or request.answers_file is not None

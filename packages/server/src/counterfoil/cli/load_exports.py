@@ -73,6 +73,8 @@ class ExportRequest(Struct, kw_only=True):
     closing_time: str | None = None
     date_order: str | None = None
     timezone: str | None = None
+    usual_timezone: str = "Asia/Bangkok"
+    """The zone of new shops that a form proposes."""
     currency: str = "THB"
     converter: str | None = None
     accept_change: bool = False
@@ -124,6 +126,7 @@ class ExportRequest(Struct, kw_only=True):
             currency=self.currency,
             shop=self.shop,
             timezone=self.timezone,
+            usual_timezone=self.usual_timezone,
             with_shops=self.with_shops,
             joins=joins,
             is_of_folder=is_of_folder,

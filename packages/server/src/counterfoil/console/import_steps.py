@@ -211,6 +211,7 @@ def _request(settings: Settings, brought: BroughtIn) -> ConversionRequest:
         today=_today(),
         shop=said.get("shop"),
         timezone=said.get("timezone"),
+        usual_timezone=settings.timezone,
         with_shops=True,
         shops=tuple(known_shops(settings)),
         base=said.get("base"),
