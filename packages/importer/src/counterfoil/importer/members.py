@@ -143,7 +143,8 @@ class _MembersFormer:
         ]
         questions = [_question(doubt) for doubt in interview.doubts]
         asked = [question for question in questions if question.kind != "shop"]
-        if asked and len(asked) + len([name for name in interview.used if name != "base"]) > MOST_QUESTIONS:
+        given = [name for name in interview.used if name != "base"]
+        if asked and len(asked) + len(given) > MOST_QUESTIONS:
             names = ", ".join(question.id for question in asked)
             advice = sentence(
                 "This file needs more than {most} answers: {names}. Export fewer columns.",
@@ -218,7 +219,7 @@ class _MembersFormer:
     def _find_id(self) -> str:
         """Return the column of the ID. If several tell the members apart, it is asked which one bills name."""
         named = [column for column in self._with_role("id") if _tells_apart(column, MOSTLY)]
-        contacts = [column for role in ("tel", "email") for column in self._with_role(role)]
+        contacts = [*self._with_role("tel"), *self._with_role("email")]
         others = [column for column in contacts if _tells_apart(column, NEARLY_ALL)]
         candidates = [column.name for column in (named or others)]
         if not candidates:
@@ -287,12 +288,13 @@ class _MembersFormer:
     def _find_date_order(self) -> str | None:
         """Return the order of day, month and year, or None if no date depends on it."""
         columns = [name for name, role in self._roles.items() if role in _DATED]
-        dates = [
-            day for name in columns for value in self._table.columns[name].distinct if (day := ordered_date(value))
-        ]
+        dates: list[str] = []
+        for name in columns:
+            days = map(ordered_date, self._table.columns[name].distinct)
+            dates += [day for day in days if day]
         if not dates:
             return None
-        proved = {order for day in dates if (order := order_of(day))}
+        proved = {order for order in map(order_of, dates) if order}
         if len(proved) > 1:
             raise NeedsOtherReport(
                 sentence(
@@ -366,15 +368,17 @@ class _MembersFormer:
         if found == ALL:
             return {}
         left_out = {part.strip() for part in found.split(",")} if found not in column.counts else {found}
-        if unknown := left_out - set(column.counts):
+        unknown = left_out - set(column.counts)
+        if unknown:
             raise Refuted(
                 "state",
                 found,
                 sentence("{column} has no {unknown}.", column=column.name, unknown=shown_all(sorted(unknown))),
             )
-        values = {
-            value: str(value in left_out).lower() for value in [*column.distinct, *([] if column.is_filled else [""])]
-        }
+        listed = list(column.distinct)
+        if not column.is_filled:
+            listed.append("")
+        values = {value: str(value in left_out).lower() for value in listed}
         self._interview.prove(
             sentence(
                 "Left out: members whose {column} is {left_out}",

@@ -441,8 +441,10 @@ class _Former:
                 shop = shop_names.get(shop_column.values[reading.bills.rows[bill][0]], "")
             days[reading.times[bill][:10], shop].add(_shop_day_of_bill(reading, bill, tip, tax))
         total = _ShopDay()
-        for sums in days.values():
-            total.add(sums)
+        shop_days = []
+        for (day, shop), of_day in sorted(days.items(), key=itemgetter(0)):
+            total.add(of_day)
+            shop_days.append(self._day(day, shop, of_day))
         rows = len(reading.source_table.rows)
         left = sum(len(left.rows) for left in reading.bills.left_out)
         return Totals(
@@ -454,19 +456,19 @@ class _Former:
             tax=self._money(total.tax),
             rows_read=rows - left,
             rows=rows,
-            days=tuple(self._day(day, shop, sums) for (day, shop), sums in sorted(days.items(), key=itemgetter(0))),
+            days=tuple(shop_days),
         )
 
-    def _day(self, day: str, shop: str, sums: "_ShopDay") -> DayTotals:
+    def _day(self, day: str, shop: str, total: "_ShopDay") -> DayTotals:
         return DayTotals(
             day=day,
             shop=shop,
-            bills=sums.bills,
-            voids=sums.voids,
-            refunds=sums.refunds,
-            net=self._money(sums.net),
-            tip=self._money(sums.tip),
-            tax=self._money(sums.tax),
+            bills=total.bills,
+            voids=total.voids,
+            refunds=total.refunds,
+            net=self._money(total.net),
+            tip=self._money(total.tip),
+            tax=self._money(total.tax),
         )
 
     def _money(self, units: int) -> str:

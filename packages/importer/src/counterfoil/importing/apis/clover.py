@@ -78,9 +78,7 @@ class CloverOrder(ApiOrder):
         if text_of(order.get("test_mode")) == "true":
             return "test order"
         is_paid = bool(self._good_payments())
-        payments = self._elements("payments")
-        is_void = any(text_of(one.get("result")) in VOIDED or _is_true(one.get("voided")) for one in payments)
-        if not is_paid and (is_void or is_set(inner(order, "voids", "elements"))):
+        if not is_paid and (self._has_voided_payment() or self._has("voids")):
             return "voided"
         is_open = state == "OPEN" or (not is_set(order.get("payment_state")) and own_state in ("open", "OPEN"))
         if is_open and is_paid:
@@ -98,11 +96,20 @@ class CloverOrder(ApiOrder):
         return is_set(inner(self.order, name, "elements"))
 
     def _good_payments(self) -> list[Order]:
-        found = [one for one in self._elements("payments") if text_of(one.get("result")) in SUCCESSFUL]
-        return [payment for payment in found if not _is_true(payment.get("voided"))]
+        valid = [payment for payment in self._elements("payments") if not _is_true(payment.get("voided"))]
+        return [payment for payment in valid if text_of(payment.get("result")) in SUCCESSFUL]
+
+    def _has_voided_payment(self) -> bool:
+        for payment in self._elements("payments"):
+            if text_of(payment.get("result")) in VOIDED or _is_true(payment.get("voided")):
+                return True
+        return False
 
     def _refunds_of_payments(self) -> list[Order]:
-        return [refund for payment in self._elements("payments") for refund in _elements_of(payment, "refunds")]
+        refunds = []
+        for payment in self._elements("payments"):
+            refunds += _elements_of(payment, "refunds")
+        return refunds
 
     # --- what is refused ----------------------------------------------------------------
 
@@ -140,8 +147,8 @@ class CloverOrder(ApiOrder):
         if not payments and self._costs() and not self._has("credits"):
             raise self.no_amount("has no successful payment, although it is closed")
         # A surcharge for cards is paid in addition to the total. What is refunded or exchanged may change the total.
-        is_changed = any(map(self._has, ("refunds", "credits"))) or any(map(self._has_item, ("refunded", "exchanged")))
-        if is_changed or not self._costs():
+        is_refunded = self._has("refunds") or self._has("credits") or self._has_item("refunded")
+        if is_refunded or self._has_item("exchanged") or not self._costs():
             return
         total = self.total("amounts.net", [self.order.get("total")])
         if not are_equal(total, self.total("amounts.net", (payment.get("amount") for payment in payments))):
@@ -156,12 +163,15 @@ class CloverOrder(ApiOrder):
 
     def bill(self) -> Order:
         order = self.order
-        times = [order.get("created_time"), *(payment.get("created_time") for payment in self._good_payments())]
-        known = [time for value in times if (time := time_in_milliseconds("closedAt", value))]
+        times = []
+        for part in (order, *self._good_payments()):
+            time = time_in_milliseconds("closedAt", part.get("created_time"))
+            if time:
+                times.append(time)
         return filled(
             {
                 "rev": order.get("modified_time"),
-                "closedAt": max(known, default=None),
+                "closedAt": max(times, default=None),
                 "orderIds": texts_of([order.get("id")]) or None,
                 "receiptNumber": text_of(order.get("title")),
                 "deviceId": text_of(inner(order, "device", "id")),
@@ -175,7 +185,9 @@ class CloverOrder(ApiOrder):
         payments = self._good_payments()
         totals = [line["total"] for line in self.converted_lines if "total" in line and not line.get("cancelled")]
         subtotal = sum(totals, Decimal()) if totals else None
-        surcharges = [charge for payment in payments for charge in _surcharges(payment)]
+        surcharges: list[object] = []
+        for payment in payments:
+            surcharges += _surcharges(payment)
         tips = [payment.get("tip_amount") for payment in payments]
         service = [inner(payment, "service_charge", "amount") for payment in payments]
         paid = [*(payment.get("amount") for payment in payments), *tips, *surcharges]
@@ -197,16 +209,21 @@ class CloverOrder(ApiOrder):
         known.
         """
         of_order = self._elements("discounts")
-        of_lines = [one for item in self._elements("line_items") for one in _elements_of(item, "discounts")]
-        of_order_by_rate = [one for one in of_order if not is_set(one.get("amount"))]
-        is_known = all(is_set(one.get("percentage")) for one in of_order_by_rate)
-        if not is_known or not all(is_set(one.get("amount")) for one in of_lines):
+        of_lines: list[Order] = []
+        for item in self._elements("line_items"):
+            of_lines += _elements_of(item, "discounts")
+        by_rate = [discount for discount in of_order if not is_set(discount.get("amount"))]
+        is_known = all(is_set(discount.get("percentage")) for discount in by_rate)
+        if not is_known or not all(is_set(discount.get("amount")) for discount in of_lines):
             return None
         name = "amounts.discountTotal"
-        values = [one.get("amount") for one in (*of_order, *of_lines) if is_there(one.get("amount"))]
-        amounts = [abs(amount) for value in values if (amount := self.amount(name, value)) is not None]
+        amounts = []
+        for part in (*of_order, *of_lines):
+            amount = self.amount(name, part.get("amount"))
+            if amount is not None:
+                amounts.append(abs(amount))
         discount = sum(amounts, Decimal()) if amounts else None
-        rates = [number_of(name, one.get("percentage")) or Decimal() for one in of_order_by_rate]
+        rates = [number_of(name, part.get("percentage")) or Decimal() for part in by_rate]
         if not rates or subtotal is None:
             return discount
         discount = discount or Decimal()

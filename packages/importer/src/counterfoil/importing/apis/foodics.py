@@ -82,7 +82,10 @@ class FoodicsOrder(ApiOrder):
         return parts_of(self.order.get("products"))
 
     def _combo_products(self) -> list[Order]:
-        return [product for combo in parts_of(self.order.get("combos")) for product in parts_of(combo.get("products"))]
+        products = []
+        for combo in parts_of(self.order.get("combos")):
+            products += parts_of(combo.get("products"))
+        return products
 
     def _charges(self) -> list[Order]:
         return parts_of(self.order.get("charges"))
@@ -94,21 +97,28 @@ class FoodicsOrder(ApiOrder):
 
     def check(self, *, is_void: bool) -> None:
         # Without its payments, the order does not show the tip, and without taxes, not the tax.
-        if not is_void and (missing := next(self._missing(), None)):
-            raise self.no_amount(f"has no {missing}")
-        if not is_void and (missing := next(self._not_requested(), None)) and not self._costs_nothing_else():
-            raise self.no_amount(f"has no {missing}")
-        total = self.order.get("total_price")
-        paid = [payment.get("amount") for payment in self._payments()]
-        if not is_void and self.status() != "7" and any(map(is_set, paid)) and is_set(total):
-            # The amount of a payment may include its tip.
-            tips = [payment.get("tips") for payment in self._payments()]
-            name = "amounts.net"
-            totals = self.total(name, [total]), self.total(name, [total, *tips])
-            if not are_equal(self.total(name, paid, Decimal()), *totals):
-                raise RowProblem(Reason.DOUBTFUL_VALUE, "has payments that are not its total")
+        if not is_void:
+            missing = next(self._missing(), None)
+            if missing:
+                raise self.no_amount(f"has no {missing}")
+            missing = next(self._not_requested(), None)
+            if missing and not self._costs_nothing_else():
+                raise self.no_amount(f"has no {missing}")
+            self._check_payments()
         if is_set(self.order.get("deleted_at")):
             raise RowProblem(Reason.UNKNOWN_STATUS, "was deleted")
+
+    def _check_payments(self) -> None:
+        """Raise `RowProblem` if the payments are not the total, with or without their tips."""
+        total = self.order.get("total_price")
+        paid = [payment.get("amount") for payment in self._payments()]
+        if self.status() == "7" or not is_set(total) or not any(map(is_set, paid)):
+            return
+        tips = [payment.get("tips") for payment in self._payments()]
+        name = "amounts.net"
+        totals = self.total(name, [total]), self.total(name, [total, *tips])
+        if not are_equal(self.total(name, paid, Decimal()), *totals):
+            raise RowProblem(Reason.DOUBTFUL_VALUE, "has payments that are not its total")
 
     def _missing(self) -> Iterator[str]:
         """Yield the names of what a complete order has and this one lacks."""
@@ -167,7 +177,9 @@ class FoodicsOrder(ApiOrder):
 
     def bill(self) -> Order:
         order = self.order
-        times = [order.get("closed_at"), *([order.get("updated_at")] if self.meaning == VOID else [])]
+        times = [order.get("closed_at")]
+        if self.meaning == VOID:
+            times.append(order.get("updated_at"))
         return filled(
             {
                 "rev": milliseconds_of("rev", order.get("updated_at")),
@@ -270,11 +282,17 @@ def _valid(parts: Iterable[Order]) -> list[Order]:
 
 def _options(products: Iterable[Order]) -> list[Order]:
     """Return the options of products that are not void."""
-    return [option for product in products for option in _valid(parts_of(product.get("options")))]
+    options = []
+    for product in products:
+        options += _valid(parts_of(product.get("options")))
+    return options
 
 
 def _taxes(parts: Iterable[Order]) -> list[Order]:
-    return [tax for part in parts for tax in parts_of(part.get("taxes"))]
+    taxes = []
+    for part in parts:
+        taxes += parts_of(part.get("taxes"))
+    return taxes
 
 
 def _lacks(parts: Iterable[Order], name: str) -> bool:

@@ -101,7 +101,9 @@ class LoyverseReceipt(ApiOrder):
                 qty=number_of("qty", item.get("quantity")),
                 unitPrice=self.amount("unitPrice", item.get("price")),
                 total=self.amount("total", item.get("gross_total_money")),
-                options=[filled({"name": text_of(one.get("option"), one.get("name"))}) for one in modifiers],
+                options=[
+                    filled({"name": text_of(modifier.get("option"), modifier.get("name"))}) for modifier in modifiers
+                ],
                 vat=any(parts_of(item.get("line_taxes"))),
             )
 
