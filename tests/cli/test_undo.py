@@ -51,6 +51,13 @@ def test_an_undo_is_audited_and_its_load_is_marked(counterfoil: Command) -> None
     assert REASON not in counterfoil("audit").stdout
 
 
+def test_an_undo_of_an_undone_load_says_so_and_is_not_audited(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=lines(bill(1)))
+    counterfoil("loads", "undo", 1, "--remove")
+    assert "was undone before" in counterfoil("loads", "undo", 1, "--void", REASON).stderr
+    assert [entry["act"] for entry in counterfoil.json("audit")].count("load_undone") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "status", "expected"),
     [

@@ -69,16 +69,17 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
             _print_preview(found, readers, lists_only, files)
             print_note(f"nothing was changed. {_advice(found, lists_only)}")
         return
-    count = undo.take_back(None if remove else void_reason, operator(), now)
-    done = "removed" if remove else "void"
+    is_done = load is not None and load_state(load, now) == "undone" and not found.taken_back
+    # If there is nothing to do, nothing is audited.
+    count = 0 if is_done else undo.take_back(None if remove else void_reason, operator(), now)
     late = [reader for reader in undo.readers(found.shops, now) if not reader.reads_feed] if remove else []
     if as_json:
-        print_json({**_json(found, readers), "done": {"how": done, "bills": count}})
+        print_json({**_json(found, readers), "done": {"how": "removed" if remove else "void", "bills": count}})
     else:
         verb = "Removed" if remove else "Made void:"
         echo(f"{verb} {counted(count, 'bill')} of load {number}.")
         _print_kept(found, files)
-        print_note("load the right file now.")
+        print_note("the load was undone before." if is_done else "load the right file now.")
     if late:
         raise click.ClickException(
             f"while the bills were being removed, {_named(late)} may have read some of them from lists, where a removed"
