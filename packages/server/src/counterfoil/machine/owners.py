@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = 0
@@ -21,7 +21,11 @@ def acting_as_owner(folder: Path) -> Iterator[None]:
         if not folder.is_dir():
             raise FileNotFoundError(f"there is no folder {folder}")
         found = folder.stat()
-        groups = {found.st_gid, *(entry.stat(follow_symlinks=False).st_gid for entry in os.scandir(folder))}
+        groups = {found.st_gid}
+        for entry in os.scandir(folder):
+            # A watcher may take a file out of the folder meanwhile.
+            with suppress(FileNotFoundError):
+                groups.add(entry.stat(follow_symlinks=False).st_gid)
     with _acting_as(found.st_uid, found.st_gid, groups):
         yield
 
