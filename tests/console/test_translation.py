@@ -41,10 +41,17 @@ def test_every_check_has_a_name_on_the_pages() -> None:
     assert {kind.check for kind in kinds if kind.check} <= named
 
 
-def test_a_text_that_is_put_together_cannot_be_extracted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ('Message("gone", f"{name} is gone")', "put together"),
+        ('Message("gone", "{name} is gone", file=name)', r"needs the values \['name'\]"),
+    ],
+)
+def test_a_text_that_cannot_be_translated_or_filled_is_refused(tmp_path: Path, call: str, problem: str) -> None:
     file = tmp_path / "checks.py"
-    file.write_text('Message("gone", f"{name} is gone")')
-    with pytest.raises(ValueError, match="put together"):
+    file.write_text(call)
+    with pytest.raises(ValueError, match=problem):
         list(translations.texts_of_calls(file))
 
 

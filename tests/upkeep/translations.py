@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from babel.messages.catalog import Catalog
@@ -35,6 +36,8 @@ DEFINITIONS: dict[str, Sequence[int | str]] = {
     "Problem": (2, 3),
     "sentence": (0,),
 }
+# Their values may stand beside the text.
+FILLED_AT_ONCE = {"Message", "sentence"}
 # Values that only English needs, in `{shown} {was} cancelled`.
 ENGLISH_ONLY = {"{was", "{were"}
 OPTIONS = {"console/templates/**.html": {"extensions": "jinja2.ext.i18n", "trim_blocks": "1", "lstrip_blocks": "1"}}
@@ -73,8 +76,19 @@ def texts_of_calls(path: Path) -> Iterator[str]:
             for argument in _texts_of(call, DEFINITIONS[call.func.id]):
                 if isinstance(argument, ast.JoinedStr | ast.BinOp | ast.Call):
                     raise ValueError(f"{path}:{argument.lineno}: a text that is put together cannot be translated")
-                if isinstance(argument, ast.Constant) and _has_words(str(argument.value)):
-                    yield str(argument.value)
+                if isinstance(argument, ast.Constant):
+                    _require_values(path, call, str(argument.value))
+                    if _has_words(str(argument.value)):
+                        yield str(argument.value)
+
+
+def _require_values(path: Path, call: ast.Call, text: str) -> None:
+    """Raise ValueError if a text that is filled where it stands gets other values than it names."""
+    given = {keyword.arg for keyword in call.keywords}
+    is_filled = isinstance(call.func, ast.Name) and call.func.id in FILLED_AT_ONCE and given and None not in given
+    needed = {name for _, name, _, _ in Formatter().parse(text) if name}
+    if is_filled and needed != given:
+        raise ValueError(f"{path}:{call.lineno}: the text needs the values {sorted(needed)}")
 
 
 def _has_words(text: str) -> bool:
