@@ -116,7 +116,10 @@ def test_a_known_till_is_read_once_however_often_its_shops_are_described(
     console: RunningConsole, alice: Operator
 ) -> None:
     address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
-    assert "date and time" in alice.page(address)
+    headings = re.findall(r'"heading">([^<]*)</span> <span class="as">\s*([^<]*?)\s*</span>', alice.page(address))
+    assert {("Date", "date and time"), ("Receipt type", "state"), ("Total collected", "what was paid")} < set(headings)
+    # It is only compared with the gross sales and the discounts.
+    assert ("Net sales", "not read") in headings
     (kept,) = folder_of(console).rglob("receipts.csv")
     kept.unlink()
     send(alice, f"{address}/answers", **FACTS)

@@ -19,7 +19,6 @@ from counterfoil.importing.tables import mapped_cells
 FIRST_ROWS: Final = 20
 # What the fields of a mapping are called above a column. The other fields have their own name.
 ROLES: Final = {
-    "": "state",
     "closedAt": "datetime",
     "table.name": "table",
     "channel.id": "channel",
@@ -40,6 +39,7 @@ ROLES: Final = {
     "categoryIds": "category",
 }
 KEY: Final = "key"
+STATE: Final = "state"
 MEMBER_ROLES: Final = {"id": "memberNumber"}
 
 
@@ -51,7 +51,8 @@ def preview(mapping: ImportMapping, path: Path, on_read: OnRead, *, has_lines: b
     # What only keeps bills apart, such as the day, is not what a column is read as, if it is read otherwise.
     sources.sort(key=lambda source: source[0] == KEY)
     for role, source in sources:
-        for position in positions_of(source, first.sheet):
+        # What is only compared with other columns has no role.
+        for position in positions_of(source, first.sheet) if role else ():
             roles.setdefault(position, "id" if role == KEY else role)
     columns = [PreviewColumn(heading, roles.get(position, "")) for heading, position in first.sheet.columns.items()]
     positions = list(first.sheet.columns.values())
@@ -64,7 +65,11 @@ def _sources(mapping: ImportMapping, *, has_lines: bool) -> list[tuple[str, Cell
     if mapping.member:
         return [(MEMBER_ROLES.get(name, name), source) for name, source in mapping.member.fields.items()]
     cells = mapped_cells(mapping, BILL, is_flat=mapping.line is not None and not has_lines)
-    return [(ROLES.get(cell.field, cell.field), cell.source) for cell in cells]
+    sources = [(ROLES.get(cell.field, cell.field), cell.source) for cell in cells]
+    rules = [rule for rule in (mapping.refund, *mapping.skips) if rule]
+    sources += [(STATE, CellSource(columns=(rule.column,), optional=rule.optional)) for rule in rules]
+    sources += [(STATE, rule.source) for rule in mapping.statuses]
+    return sources
 
 
 def _has_columns(sources: Sequence[CellSource], headings: Collection[str]) -> bool:
