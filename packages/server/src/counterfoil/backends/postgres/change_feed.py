@@ -146,16 +146,25 @@ class FeedReader:
 
 # --- digests: the totals of each shop's bills per day -----------------------
 
-_DAYS = """
+_DAYS_OF_SHOP = """
     SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT id, bill_day, number, stale, bills, voids, net, tip, latest, hash
         FROM shops JOIN day_totals ON shop = number
-        WHERE {within} AND ($2::text IS NULL OR id = $2) AND id >= $3 AND (id > $3 OR bill_day > $4)
+        WHERE id = $1 AND ($2::text IS NULL OR id = $2) AND id >= $3 AND (id > $3 OR bill_day > $4)
             AND bill_day BETWEEN $5 AND $6
         ORDER BY id, bill_day LIMIT $7
     ) AS page ON true ORDER BY page.id, page.bill_day
 """
-DAYS_OF = {"shop": _DAYS.format(within="id = $1"), "franchise": _DAYS.format(within="franchise_id = $1")}
+_DAYS_OF_FRANCHISE = """
+    SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+        SELECT id, bill_day, number, stale, bills, voids, net, tip, latest, hash
+        FROM shops JOIN day_totals ON shop = number
+        WHERE franchise_id = $1 AND ($2::text IS NULL OR id = $2) AND id >= $3 AND (id > $3 OR bill_day > $4)
+            AND bill_day BETWEEN $5 AND $6
+        ORDER BY id, bill_day LIMIT $7
+    ) AS page ON true ORDER BY page.id, page.bill_day
+"""
+DAYS_OF = {"shop": _DAYS_OF_SHOP, "franchise": _DAYS_OF_FRANCHISE}
 BILLS = "SELECT updated_at, body FROM bills WHERE shop = $1 AND bill_day = $2"
 
 

@@ -87,17 +87,21 @@ def _rows(connection: sqlite3.Connection, section: Section, window: Window, limi
 # --- pages of digests -------------------------------------------------------
 
 _BILLS = "SELECT updated_at, body FROM bills INDEXED BY bills_by_day WHERE shop = ? AND bill_day = ?"
-_DAYS = """
+_DAYS_OF_SHOP = """
     SELECT id, bill_day, number, stale, bills, voids, net, tip, latest, hash
-    FROM {shops} CROSS JOIN day_totals ON shop = number
-    WHERE {within} AND (?2 IS NULL OR id = ?2) AND id >= ?3 AND (id > ?3 OR bill_day > ?4)
+    FROM shops CROSS JOIN day_totals ON shop = number
+    WHERE id = ?1 AND (?2 IS NULL OR id = ?2) AND id >= ?3 AND (id > ?3 OR bill_day > ?4)
         AND bill_day BETWEEN ?5 AND ?6
     ORDER BY id, number, bill_day LIMIT ?7
 """
-_DAYS_OF = {
-    "shop": _DAYS.format(shops="shops", within="id = ?1"),
-    "franchise": _DAYS.format(shops="shops INDEXED BY shops_by_scope", within="franchise_id = ?1"),
-}
+_DAYS_OF_FRANCHISE = """
+    SELECT id, bill_day, number, stale, bills, voids, net, tip, latest, hash
+    FROM shops INDEXED BY shops_by_scope CROSS JOIN day_totals ON shop = number
+    WHERE franchise_id = ?1 AND (?2 IS NULL OR id = ?2) AND id >= ?3 AND (id > ?3 OR bill_day > ?4)
+        AND bill_day BETWEEN ?5 AND ?6
+    ORDER BY id, number, bill_day LIMIT ?7
+"""
+_DAYS_OF = {"shop": _DAYS_OF_SHOP, "franchise": _DAYS_OF_FRANCHISE}
 
 
 def digest_page(

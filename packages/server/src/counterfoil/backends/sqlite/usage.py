@@ -37,14 +37,25 @@ EVERYTHING = 1 << 62
 # Old records are deleted this many at a time, in transactions that take a few milliseconds each.
 PRUNE_ROWS = 500
 
-_COLUMNS = ", ".join(RequestRecord.__struct_fields__)
-_RECORD = f"INSERT INTO {{table}} ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own columns
-_RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
+# The columns are in the order of the attributes of `RequestRecord`.
+_RECORD_NOW = """
+    INSERT INTO requests
+        (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_RECORD_RECENT = """
+    INSERT INTO recent_requests
+        (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _OLDEST_RECENT = "SELECT min(rowid) FROM recent_requests"
 # The parameter is the row number of the first record that is not moved.
-_MOVE_RECENT = f"""
-    INSERT INTO requests ({_COLUMNS}) SELECT {_COLUMNS} FROM recent_requests WHERE rowid < ? ORDER BY rowid
-"""  # noqa: S608 - our own columns
+_MOVE_RECENT = """
+    INSERT INTO requests
+        (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail)
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
+    FROM recent_requests WHERE rowid < ? ORDER BY rowid
+"""
 _DELETE_MOVED = "DELETE FROM recent_requests WHERE rowid < ?"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ?2 LIMIT ?1)"
 
