@@ -330,7 +330,9 @@ def _open_members(
         content = merged({"file": {"encoding": first.encoding}}, content)
     parse_mapping(mapping, mapping_name)
     checked = parse_mapping(merged(content, mapping), mapping_name)
-    return Export(list(files), _records_of(checked, options, [file.path for file in files], (), ()))
+    paths = [file.path for file in files]
+    rows = partial(preview, checked, paths[0], options.on_read)
+    return Export(list(files), _records_of(checked, options, paths, (), ()), rows)
 
 
 def _missing_statuses(mapping: ImportMapping, files: Sequence[RecognisedFile]) -> Iterator[str]:

@@ -40,6 +40,7 @@ ROLES: Final = {
 }
 KEY: Final = "key"
 STATE: Final = "state"
+METHOD: Final = "method"
 MEMBER_ROLES: Final = {"id": "memberNumber"}
 
 
@@ -48,8 +49,8 @@ def preview(mapping: ImportMapping, path: Path, on_read: OnRead, *, has_lines: b
     sources = _sources(mapping, has_lines=has_lines)
     first = open_tables(path, mapping.file, partial(_has_columns, [source for _, source in sources]), on_read)[0]
     roles: dict[int, str] = {}
-    # What only keeps bills apart, such as the day, is not what a column is read as, if it is read otherwise.
-    sources.sort(key=lambda source: source[0] == KEY)
+    # If a column is read several times, keeping bills apart comes last, and being a part of a sum after the others.
+    sources.sort(key=lambda source: (source[0] == KEY, len(list(source[1].names()))))
     for role, source in sources:
         # What is only compared with other columns has no role.
         for position in positions_of(source, first.sheet) if role else ():
@@ -65,7 +66,11 @@ def _sources(mapping: ImportMapping, *, has_lines: bool) -> list[tuple[str, Cell
     if mapping.member:
         return [(MEMBER_ROLES.get(name, name), source) for name, source in mapping.member.fields.items()]
     cells = mapped_cells(mapping, BILL, is_flat=mapping.line is not None and not has_lines)
-    sources = [(ROLES.get(cell.field, cell.field), cell.source) for cell in cells]
+    # Payments with a key are in a file of their own.
+    payments = [table for table in mapping.payments if not table.key]
+    ways_of_paying = [table.fields["name"] for table in payments if "name" in table.fields]
+    sources = [(METHOD, source) for source in ways_of_paying]
+    sources += [(ROLES.get(cell.field, cell.field), cell.source) for cell in cells if cell.source not in ways_of_paying]
     rules = [rule for rule in (mapping.refund, *mapping.skips) if rule]
     sources += [(STATE, CellSource(columns=(rule.column,), optional=rule.optional)) for rule in rules]
     sources += [(STATE, rule.source) for rule in mapping.statuses]
