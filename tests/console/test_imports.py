@@ -20,6 +20,7 @@ from counterfoil.console.form_texts import form_text
 from counterfoil.console.texts import Texts
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.importer.form import Form, FormText
+from counterfoil.machine import private_listener
 from counterfoil.operator_reads import OperatorReads
 from raw_http import parse, read_to_end
 from waiting import until
@@ -311,8 +312,16 @@ def test_a_reader_sees_neither_uploads_nor_rows(console: RunningConsole, alice: 
     ids=["another site", "another origin", "no origin", "not signed in", "another host"],
 )
 def test_an_upload_that_may_not_come_is_refused_before_its_body_has_come(
-    console: RunningConsole, alice: Operator, headers: dict[str, str], status: int, *, is_signed_in: bool
+    console: RunningConsole,
+    alice: Operator,
+    headers: dict[str, str],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_signed_in: bool,
 ) -> None:
+    # This client sends no more, and reads to the end of the connection.
+    monkeypatch.setattr(private_listener, "DISCARD_SEC", 0.2)
     cookies = "; ".join(f"{name}={value}" for name, value in alice.client.cookies.items())
     sent = {**headers, "cookie": cookies} if is_signed_in else headers
     assert _status_of_head(console, sent) == status

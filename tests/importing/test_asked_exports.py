@@ -45,6 +45,16 @@ OVERRULED = {
     "an answer that no other amounts contradict": {"2026-10-31": [2, "100"]}
 }
 Days = Mapping[str, list[Any]]
+# `make test` tries one in so many of the strange exports with all their answers, and `make test-long` all of them.
+TRIED_FIRST = 4
+
+
+def in_portions(exports: list[dict[str, Any]]) -> list[Any]:
+    """Return the exports as parameters of a test: most of them are only tried by `make test-long`."""
+    return [
+        pytest.param(export, id=export["name"], marks=[pytest.mark.long] if place % TRIED_FIRST else [])
+        for place, export in enumerate(exports)
+    ]
 
 
 def known_days(export: Mapping[str, Any]) -> list[Days]:
@@ -82,7 +92,7 @@ def is_any_of(known: list[Days]) -> Any:
     return lambda found: any(has_days(found, days) for days in known)
 
 
-@pytest.mark.parametrize("export", STRANGE, ids=lambda export: export["name"])
+@pytest.mark.parametrize("export", in_portions(STRANGE))
 def test_a_strange_export_is_right_or_asked_about_and_right_once_answered(
     export: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -97,7 +107,7 @@ def test_a_strange_export_is_right_or_asked_about_and_right_once_answered(
     assert ending.how == "right", ending
 
 
-@pytest.mark.parametrize("export", LATER, ids=lambda export: export["name"])
+@pytest.mark.parametrize("export", in_portions(LATER))
 def test_what_the_sample_did_not_have_is_right_or_rejected_in_a_later_file(
     export: dict[str, Any], tmp_path: Path
 ) -> None:

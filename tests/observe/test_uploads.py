@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.machine import uploaded_files
+from counterfoil.machine import private_listener, uploaded_files
 from counterfoil.machine.private_listener import (
     MAX_BODY,
     ListenerRequest,
@@ -48,6 +48,12 @@ class Receiver:
             self.problems.append(refused.problem)
             return ListenerResponse(400, [], refused.problem.encode())
         return ListenerResponse(200, [], b"received")
+
+
+@pytest.fixture(autouse=True)
+def short_discarding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close a refused upload soon: these clients send no more, and wait for the end of the connection."""
+    monkeypatch.setattr(private_listener, "DISCARD_SEC", 0.2)
 
 
 @pytest.fixture
