@@ -134,8 +134,7 @@ check: $(READY) ## check formatting, lint, types, import contracts and known vul
 	@PYTHONPATH=tests $(BIN)/python -m upkeep.audit
 
 docs: $(READY) ## write the documents that are generated from the code
-	PYTHONPATH=tests $(BIN)/python -m upkeep.fields
-	PYTHONPATH=tests $(BIN)/python -m upkeep.setting_table
+	PYTHONPATH=tests $(BIN)/python -m upkeep.generated
 
 translations: $(READY) ## extract the texts of the console, and update and compile their translations
 	PYTHONPATH=tests $(BIN)/python -m upkeep.translations

@@ -24,25 +24,11 @@ sys.path.insert(0, str(Path(__file__).parent / "src"))
 import click
 
 from counterfoil.model.version import API_VERSION, __version__
-from counterfoil.program.main import program
+from counterfoil.program.main import EXIT_STATUSES, program
 from counterfoil.program.registry import registered
 from counterfoil.settings import TABLE
 
 INSTALLED_IN = "share/man/man1"
-STATUSES = {
-    "0": "Success.",
-    "1": "Failure. Standard error describes it in one sentence; COUNTERFOIL_DEBUG=1 adds a traceback.",
-    "2": "Wrong usage, or `status` found only warnings.",
-    "3": (
-        "`load` or `import` rejected lines, `load` quarantined files, `copy` or `reconcile` found differences, or the "
-        "copy of `pull` has lost rows."
-    ),
-    "4": "`pull` or `reconcile` stopped because the day's quota is used up.",
-    "5": "`pull` or `reconcile` could not reach the service, or the service failed.",
-    "6": "`load` or `import` noticed a sudden change, and loaded nothing.",
-    "7": "`import` has questions that nobody has answered, and wrote nothing.",
-    "130": "Interrupted.",
-}
 # Commands, file names and values that a help text quotes are shown in bold.
 QUOTED = re.compile(r"`([^`]+)`")
 
@@ -100,7 +86,7 @@ def _page(ctx: click.Context) -> str:
     if ctx.parent is None:
         lines += [".SH ENVIRONMENT", "A flag overrides an environment variable, which overrides the settings file."]
         lines += _terms({setting.variable: setting.help for setting in TABLE})
-        lines += [".SH EXIT STATUS", *_terms(STATUSES)]
+        lines += [".SH EXIT STATUS", *_terms(EXIT_STATUSES)]
     else:
         lines += [".SH SEE ALSO", f"\\fB{_plain(ctx.parent.command_path.replace(' ', '-'))}\\fR(1)"]
     return "\n".join(lines) + "\n"

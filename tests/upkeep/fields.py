@@ -1,7 +1,4 @@
-"""Generates what lists the published fields: docs/fields.md, the tables in docs/keep-a-copy.md, and the client's types.
-
-`make docs` runs it to write the files. A test compares them with what it would write.
-"""
+"""Generates docs/fields.md, the tables in docs/in-the-copy.md, and the client's types, from the published fields."""
 
 import re
 import types
@@ -82,7 +79,7 @@ def _is_nullable(field: Field) -> bool:
     return type(None) in typing.get_args(field.declared)
 
 
-# --- docs/keep-a-copy.md --------------------------------------------------------------
+# --- docs/in-the-copy.md --------------------------------------------------------------
 
 
 def _tables() -> str:
@@ -114,8 +111,3 @@ def _annotation(declared: typing.Any) -> str:
     if origin is not None:
         return f"{origin.__name__ if origin is list else 'NotRequired'}[{_annotation(inner[0])}]"
     return "None" if declared is type(None) else str(declared.__name__)
-
-
-if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text, "utf-8")

@@ -1,7 +1,4 @@
-"""Generates the table of settings in docs/run.md from the declarations of the settings.
-
-`make docs` runs it to write the table. A test compares the table with what it would write.
-"""
+"""Generates the table of settings in docs/run.md from the declarations of the settings."""
 
 import re
 
@@ -68,7 +65,3 @@ def _as_code(found: re.Match[str]) -> str:
         return text
     bracket = "(" if text.startswith("(") else ""
     return f"{bracket}`{text.removeprefix(bracket)}`"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

@@ -1,4 +1,4 @@
-"""Documents match the code: commands and versions on the first pages, settings, the steps for a copy, connectors."""
+"""Documents match the code: commands and versions on the first pages, what is generated, connectors."""
 
 import json
 import re
@@ -14,11 +14,12 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.http.openapi import document
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.settings import BY_NAME, TABLE, Settings
-from upkeep import setting_table
+from upkeep import generated, setting_table
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 FIRST_SCREEN = 30
+GENERATED = generated.files()
 CONNECTORS = sorted(path.parent for path in (ROOT / "connectors").glob("*/requirements.txt"))
 TESTED_WITH = [ROOT / "connectors" / "tests" / "dbt"]
 
@@ -97,12 +98,22 @@ def test_every_link_of_a_page_leads_to_a_page_and_a_heading_that_exist(page: Pat
     assert broken == []
 
 
+# --- what is generated -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
+def test_what_is_generated_from_the_code_is_up_to_date(path: Path) -> None:
+    assert path.read_text("utf-8") == GENERATED[path], "run `make docs`"
+
+
+def test_readers_find_the_change_feed_before_the_steps_without_it() -> None:
+    described = json.loads(document("/ext"))["info"]["description"]
+    page = generated.OWN_CLIENT.read_text("utf-8")
+    for text in (described, page):
+        assert text.index("/v1/changes") < text.index("1. Call `GET /v1/shops`")
+
+
 # --- settings ----------------------------------------------------------------------
-
-
-def test_the_operator_s_table_of_settings_is_up_to_date() -> None:
-    assert setting_table.PAGE.read_text("utf-8") == setting_table.page(), "run `make docs`"
-    assert set(setting_table.MORE) <= set(BY_NAME)
 
 
 def test_every_setting_is_declared_with_its_help_and_a_default_that_it_allows() -> None:
@@ -116,36 +127,13 @@ def test_every_setting_is_declared_with_its_help_and_a_default_that_it_allows() 
             minimum, maximum = setting.range
             assert minimum <= setting.default <= maximum > 0, setting.name
         assert not setting.choices or setting.default in setting.choices, setting.name
+    assert set(setting_table.MORE) <= set(BY_NAME)
 
 
 def test_the_limits_of_connections_have_the_defaults_of_their_settings() -> None:
     limits = ConnectionLimits()
     for name in ConnectionLimits.__struct_fields__:
         assert getattr(limits, name) == BY_NAME[name].default, name
-
-
-# --- the eight steps for keeping a copy, in two places -------------------------------
-
-
-def steps(text: str, after: str, before: str) -> list[str]:
-    """Return the numbered steps between two headings, each on one line."""
-    section = text.partition(after)[2].partition(before)[0]
-    items = re.findall(r"^\d+\. (?:.+\n)(?: +.+\n)*", section, re.MULTILINE)
-    return [" ".join(item.split()) for item in items]
-
-
-def test_the_steps_stand_in_sync_md_and_in_the_openapi_description_in_the_same_words() -> None:
-    sync = steps((DOCS / "own-client.md").read_text("utf-8"), "## Without the feed\n", "\n### ")
-    described = json.loads(document("/ext"))["info"]["description"]
-    assert len(sync) == 8
-    assert steps(described, "**Keeping a copy.**", "\n**") == sync
-
-
-def test_readers_find_the_change_feed_before_the_steps() -> None:
-    described = json.loads(document("/ext"))["info"]["description"]
-    sync = (DOCS / "own-client.md").read_text("utf-8")
-    assert described.index("/v1/changes") < described.index("1. Call `GET /v1/shops`")
-    assert sync.index("/v1/changes") < sync.index("1. Call `GET /v1/shops`")
 
 
 # --- connectors --------------------------------------------------------------------

@@ -4,8 +4,6 @@ docs/architecture.md ("Where to add") says which of them are written by hand. Li
 tests/ingest/test_fields.py and tests/importing/test_fields.py.
 """
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -48,11 +46,6 @@ def test_the_columns_of_a_table_have_different_names(table: Table) -> None:
     names = [column.name for column in table.columns]
     assert sorted(set(names)) == sorted(names)
     assert set(table.identity) <= set(names)
-
-
-@pytest.mark.parametrize("path", fields.files(), ids=lambda path: path.name)
-def test_what_is_generated_from_the_fields_is_up_to_date(path: Path) -> None:
-    assert path.read_text("utf-8") == fields.files()[path], "run `make docs`"
 
 
 @pytest.mark.parametrize("resource", fields.published(), ids=lambda resource: resource.__name__)

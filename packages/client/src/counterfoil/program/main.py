@@ -19,6 +19,22 @@ from counterfoil.program.process import wants_colour
 from counterfoil.program.registry import GROUPS, registered
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+# What the documents say about the exit statuses.
+EXIT_STATUSES = {
+    "0": "Success.",
+    "1": "Failure, also an invalid setting in the environment or in the settings file. Standard error says why in one "
+    "sentence; `COUNTERFOIL_DEBUG=1` adds a traceback.",
+    "2": "Wrong usage, or `status` found only warnings.",
+    "3": (
+        "`load` or `import` rejected lines, `load` quarantined files, `copy` or `reconcile` found differences, or the "
+        "copy of `pull` has lost rows."
+    ),
+    "4": "`pull` or `reconcile` stopped because the day's quota is used up.",
+    "5": "`pull` or `reconcile` could not reach the service, or the service failed.",
+    "6": "`load` or `import` noticed a sudden change, and loaded nothing.",
+    "7": "`import` has questions that nobody has answered, and wrote nothing.",
+    "130": "Interrupted.",
+}
 # It is registered by the package `counterfoil`, and not by that for integrators.
 A_COMMAND_OF_THE_OPERATOR = "serve"
 FIRST_FREE_DESCRIPTOR = 3

@@ -18,7 +18,9 @@ COMMANDS: Final = (
     RegisteredCommand(
         "load", "Load", "Load source records from files, folders or standard input.", "counterfoil.cli.load"
     ),
-    RegisteredCommand("loads", "Load", "List loads and rejected lines; close what waits.", "counterfoil.cli.loads"),
+    RegisteredCommand(
+        "loads", "Load", "List loads and rejected lines, close what waits, or undo a load.", "counterfoil.cli.loads"
+    ),
     RegisteredCommand(
         "import", "Load", "Convert POS exports, or a POS database, into source records.", "counterfoil.cli.import_"
     ),

@@ -10,7 +10,7 @@ from msgspec import json
 
 from counterfoil.domain.credentials import PATTERN
 from counterfoil.http.openapi.components import PARAMETERS, components, headers, responses
-from counterfoil.http.openapi.operations import DOCUMENT, OPERATIONS, TAGS, Json, Operation
+from counterfoil.http.openapi.operations import DOCUMENT, OPERATIONS, STEPS_WITHOUT_THE_FEED, TAGS, Json, Operation
 from counterfoil.model.version import API_VERSION
 
 
@@ -18,11 +18,13 @@ from counterfoil.model.version import API_VERSION
 def document(prefix: str) -> bytes:
     """Return the document served at `{prefix}/v1/openapi.json`. It depends only on the prefix."""
     api_key = DOCUMENT["api_key"]
+    description = DOCUMENT["info"]["description"].format(steps_without_the_feed=STEPS_WITHOUT_THE_FEED)
     return json.encode(
         {
             "openapi": "3.1.0",
             "info": {
                 **DOCUMENT["info"],
+                "description": description,
                 "version": API_VERSION,
                 "contact": DOCUMENT["contact"],
                 "license": DOCUMENT["license"],

@@ -13,6 +13,7 @@ Json = dict[str, Any]
 
 # Everything that the OpenAPI document says in words.
 DOCUMENT: Json = tomllib.loads((files("counterfoil.http.openapi") / "document.toml").read_text("utf-8"))
+STEPS_WITHOUT_THE_FEED: str = DOCUMENT["steps_without_the_feed"]
 TAGS: dict[str, str] = DOCUMENT["tags"]
 # Every operation has these two parameters.
 COMMON_PARAMETERS = ("requestId", "ifNoneMatch")
