@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any, get_args
 
 import click
@@ -397,6 +398,47 @@ def test_a_delivery_that_nobody_has_answered_for_waits_and_is_answered_by_its_it
     assert counterfoil.json("loads", "open") == []
     take({"more.csv": UNKNOWN.replace("/04/2026", "/05/2026")}, None)
     assert counterfoil.stored() == (6, Decimal("1883.20"))
+
+
+def test_a_file_that_is_no_table_is_quarantined_with_the_reason_and_asks_nothing(
+    counterfoil: Command, take: Take
+) -> None:
+    noise = Random(1).randbytes(3_000)  # noqa: S311 - reproducible
+    files = {"broken.xlsx": noise, "noise.csv": noise, "notes.txt": "Call Mali\nat noon\n"}
+    said = take(files | {"none.csv": "Bill;Date;Total\n"}, None)
+    assert [item["kind"] for item in counterfoil.json("loads", "open")] == ["quarantined"] * 4
+    for reason, words in zip(
+        said,
+        (
+            "broken.xlsx is not an Excel workbook, although its name says so: it contains NUL bytes",
+            "noise.csv is not a CSV file, because it contains NUL bytes",
+            "none.csv has no rows below its header row",
+            "notes.txt has only one column",
+        ),
+        strict=True,
+    ):
+        assert words in reason
+
+
+def test_a_watcher_says_once_what_needs_answers_and_of_no_command_to_repeat(
+    counterfoil: Command, spool: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spool / "sales.csv").write_text(UNKNOWN, "utf-8")
+    with export_files(load({"store": str(store)}, {}), ExportRequest()) as kinds:
+        watched = Watched(spool, store, kinds=kinds)
+        while watched.take():
+            pass
+    said = capsys.readouterr()
+    assert [text.count("needs answers") for text in watched.messages] == [1]
+    assert watched.messages[0].startswith("sales.csv needs answers: ")
+    assert "needs answers" not in said.err
+    assert "repeat the command" not in said.err
+    assert [Path(path).name for path in json.loads(said.out)["needsAnswers"]] == names_kept(watched.quarantine)
+    assert counterfoil.json("loads", "open")[0]["kind"] == "needs_answers"
+
+
+def names_kept(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".reason.txt"))
 
 
 def test_files_that_wait_with_the_same_headings_are_loaded_by_the_same_answers(

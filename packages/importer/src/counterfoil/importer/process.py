@@ -19,6 +19,7 @@ from counterfoil.importer import protocol
 from counterfoil.importer.form import FormFiles, KnownShop, json_of
 from counterfoil.importer.proposal import form
 from counterfoil.importer.protocol import VERSION, Cause, ConversionRequest, FailedMessage
+from counterfoil.importer.reading import require_table
 from counterfoil.importing.database import DatabaseImport, SavedState, SourceDatabase
 from counterfoil.importing.formats import Export, open_export
 from counterfoil.importing.mapping import parse_mapping
@@ -246,7 +247,13 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
         answers.form(FormFiles(*(tuple(paths[kind]) for kind in ("bills", "lines", "payments"))), request)
         return
     given = paths["bills"], paths["lines"], paths["payments"]
-    export = open_export(request.format, *given, *mapping, options, own_mappings)
+    try:
+        export = open_export(request.format, *given, *mapping, options, own_mappings)
+    except NotRecognised:
+        if request.is_of_folder:
+            # It waits until somebody answers, so there must be something to ask about.
+            require_table(paths["bills"][0])
+        raise
     for file in export.files:
         answers.write(protocol.NoteMessage(VERSION, file=printable(file.path.name), recognised=file.title))
     if request.preview and export.preview:

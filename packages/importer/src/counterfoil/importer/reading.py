@@ -19,6 +19,7 @@ from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.values import COMMA, POINT, NumberFormat
 
 SAMPLE_ROWS = 20_000
+WORKBOOK_SUFFIXES = (".xlsx", ".xls")
 MOST_ROWS_OF_BILL = 500
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
 
@@ -42,6 +43,11 @@ def _encoding(paths: Sequence[Path], interview: Interview) -> str | None:
     for path, start in starts.items():
         is_binary = 0 < start.count(0) * 4 <= len(start)
         if is_binary and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
+            if path.suffix.lower() in WORKBOOK_SUFFIXES:
+                raise ImportFailed(
+                    f"{path.name} is not an Excel workbook, although its name says so: it contains NUL bytes, but does "
+                    "not begin like one. It may be damaged. Export it again."
+                )
             raise ImportFailed(f"{path.name} is not a CSV file, because it contains NUL bytes.")
     old = [path for path in paths if sheets.is_in_old_encoding(starts[path])]
     if not old:
@@ -175,6 +181,15 @@ def _is_time(column: TableColumn) -> bool:
     return column.is_clock and (is_named or not any(role in NUMBER_ROLES for role in roles))
 
 
+def require_table(path: Path) -> None:
+    """Raise `ImportFailed` if a file is no table of which somebody could say what its columns mean."""
+    table = read_table([path], Interview({}))
+    if len(table.columns) < 2:
+        raise ImportFailed(f"{path.name} has only one column, so it is no table of bills or members.")
+    if not table.rows:
+        raise ImportFailed(f"{path.name} has no rows below its header row that can be read.")
+
+
 def headings_missing(table: ExportTable) -> list[str]:
     """Return headings that are values like those below them, so that the file has no header row."""
     found = []
@@ -185,4 +200,4 @@ def headings_missing(table: ExportTable) -> list[str]:
     return found if len(found) > 1 else []
 
 
-__all__ = ["DATE_ROLES", "headings_missing", "read_table"]
+__all__ = ["DATE_ROLES", "headings_missing", "read_table", "require_table"]

@@ -503,10 +503,10 @@ class StoreLoader:
         options = {"strict": self._strict, "is_guarded": not is_accepted, "is_beside": is_beside}
         try:
             load_run.run_load(self._settings, report, **options, on_batch=self.on_read)
-        except SourceError as error:
+        except SourceError:
+            # The watcher says of each damaged file what has become of it.
             if not files.damage:
                 raise
-            _say(str(error))
         if is_accepted and not report.interrupted:
             report.accepted = load_run.accept_change(self._settings)
         return report

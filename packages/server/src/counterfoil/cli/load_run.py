@@ -287,8 +287,13 @@ def print_report(report: LoadReport, as_json: bool) -> None:
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
     pairs += _field_rows(summary.fields, with_lines=report.check)
-    for _, label, files in _files(report):
-        pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in files], MAX_FILES)
+    # A file that needs answers is not damaged, although it is in the folder of those that are.
+    waiting = [item for item in report.quarantined if item.kind == "needs_answers"]
+    names = {item.source for item in waiting} | {item.path for item in waiting}
+    for json_name, label, files in _files(report):
+        is_about_damage = json_name in ("unreadableFiles", "quarantined")
+        shown = [(name, remark) for name, remark in files if not (is_about_damage and name in names)]
+        pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in shown], MAX_FILES)
     print_fields(pairs + _shortened("ALARM", [str(describe(alarm)) for alarm in report.alarms], MAX_FIELDS))
     print_totals(summary.totals.report(), report.proposed_closing)
     for note in _notes(report):
@@ -490,6 +495,11 @@ def _files(report: LoadReport) -> list[tuple[str, str, list[tuple[str, str]]]]:
         ("unfinishedFiles", "not loaded", _named(records.unfinished, "still being written")),
         ("emptyFiles", "empty", [(name, "") for name in records.empty]),
         ("quarantined", "quarantined", [(item.path, "") for item in report.quarantined]),
+        (
+            "needsAnswers",
+            "needs answers",
+            [(item.path, "") for item in report.quarantined if item.kind == "needs_answers"],
+        ),
     ]
 
 

@@ -161,7 +161,9 @@ class FolderWatch:
 
     def _say_what_is_kept(self, kept: Sequence[OpenItem]) -> None:
         for item in kept[:MAX_NAMED]:
-            self._say(f"{item.kind.replace('_', ' ')}: {item.reason}")
+            # The reason of a file that needs answers says that it does.
+            kind = "" if item.kind == "needs_answers" else f"{item.kind}: "
+            self._say(f"{kind}{item.reason}")
         others = len(kept) - MAX_NAMED
         if others > 0:
             self._say(f"{others:,} more files were quarantined or held; each has a file with the reason.")
@@ -246,6 +248,7 @@ class FolderWatch:
         if not is_loaded:
             return item
         if reason := next(iter(loaded.damage.values()), ""):
+            self._say(f"quarantined: {reason}")
             changed = self._quarantined(item, reason)
         else:
             changed = replace(item, closed_by="accepted")
