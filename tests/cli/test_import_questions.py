@@ -87,6 +87,27 @@ def test_a_file_that_lacks_one_heading_of_a_remembered_mapping_is_named_and_aske
     assert "Stopped. Nothing was written." in shown
 
 
+def test_files_of_one_export_are_remembered_together(counterfoil: Command, tmp_path: Path) -> None:
+    contents = {
+        "bills": "Bill No,Closed,Branch,Total\nB-1,2026-11-13 12:04,Inn,107.00\nB-2,2026-11-13 13:04,Old,214.00\n",
+        "items": "Bill,Item,Qty,Amount\nB-1,Tea,1,37.00\nB-1,Soup,2,70.00\nB-2,Rice,2,214.00\n",
+        "payments": "Bill,Method,Paid\nB-1,Cash,107.00\nB-2,Card,214.00\n",
+    }
+    paths = {name: tmp_path / f"{name}.csv" for name in contents}
+    for name, content in contents.items():
+        paths[name].write_text(content, "utf-8")
+    bills, items, payments = paths.values()
+    answers = answers_file(tmp_path, {"closing": "04:00"})
+    named = ("--lines", items, "--payments", payments)
+    assert "no column" not in counterfoil("import", bills, *named, "--answers", answers, "--load").stderr
+    # The headings say what each file has, and a file without the others is not one of these exports.
+    for files in ((bills, *named), (payments, bills, items)):
+        assert "Proven" not in counterfoil("import", *files, "--load").stderr
+    counterfoil("import", bills, items, status=7)
+    (mapping,) = tmp_path.rglob("mappings/*.toml")
+    assert tomllib.loads(mapping.read_text("utf-8"))["recognise"]["payments"] == ["Bill", "Method", "Paid"]
+
+
 @pytest.mark.parametrize(
     ("answers", "said"),
     [({**ANSWERED, "unasked": "yes"}, "Nothing asks this"), ({**ANSWERED, "net": "Subtotal"}, "net")],

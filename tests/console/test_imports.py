@@ -189,6 +189,12 @@ def test_bills_items_and_payments_in_files_of_their_own_come_in_together(
     shop, _ = sorted(known.facts.shop_id for known in reads(console).known_facts())
     (of_day,) = alice.json(f"/shops/{shop}/days/2026-11-13.json")["bills"]
     assert (of_day["net"], of_day["lines"]) == ("107", 2)
+    # The next day, in another order: what each file is was said before.
+    later = [(name, content.replace(b"2026-11-13", b"2026-11-14")) for name, content in reversed(SET.items())]
+    again = settled(alice, brought(alice, *later), "reading")
+    assert (again["state"], again["totals"]["net"]) == ("checked", "321.00")
+    # Without the payments, they are not the files that were answered for.
+    assert settled(alice, brought(alice, *later[1:]), "reading")["state"] == "asking"
 
 
 def test_the_two_reports_of_a_known_till_come_in_together(alice: Operator) -> None:

@@ -8,18 +8,25 @@ import hashlib
 import os
 import re
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from msgspec import json
 
 from counterfoil.backends.sqlite.mappings import FOLDER
 from counterfoil.importer.form import Form
+from counterfoil.importer.protocol import Kind
+from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sorted_rows import LINE, PAYMENT
+from counterfoil.importing.tables import required_columns
 from counterfoil.machine.files import draft_of, is_shared, make_folder, open_output, who_may_write
 from counterfoil.model.text import printable
 from counterfoil.settings import Settings
 
 MAX_NAME = 60
+ONLY_BILLS: Final[tuple[Kind, ...]] = ("bills",)
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 
 
@@ -42,12 +49,15 @@ def watched_mappings(settings: Settings, given: Path | None) -> Path | None:
     return mappings_folder(settings, given)
 
 
-def remember(settings: Settings, given: Path | None, export: Path, form: Form) -> Path:
-    """Write an accepted mapping where mappings are looked up, and return its path. The caller records who did."""
-    used = [column.heading for column in form.columns if column.standing != "unread"]
-    headings = json.encode(used).decode()
-    name = json.encode(mapping_name(export).removesuffix(".toml")).decode()
-    mapping = f"{form.mapping}\n[recognise]\nname = {name}\ncolumns = {headings}\n"
+def remember(
+    settings: Settings, given: Path | None, export: Path, form: Form, kinds: Collection[Kind] = ONLY_BILLS
+) -> Path:
+    """Write an accepted mapping where mappings are looked up, and return its path. The caller records who did.
+
+    `kinds` is what the files have, if the lines or payments of the bills are in files of their own. Then the mapping is
+    recognised by the headings of all of them.
+    """
+    mapping = f"{form.mapping}\n{_recognise_section(export, form, kinds)}"
     folder = given or settings.store / FOLDER
     make_folder(folder)
     path = _same_headings(folder, mapping) or folder / mapping_name(export)
@@ -63,6 +73,23 @@ def remember(settings: Settings, given: Path | None, export: Path, form: Form) -
     return path
 
 
+def _recognise_section(export: Path, form: Form, kinds: Collection[Kind]) -> str:
+    """Return the section of a mapping that says which files it is for."""
+    entries: dict[str, object] = {
+        "name": mapping_name(export).removesuffix(".toml"),
+        "columns": [column.heading for column in form.columns if column.standing != "unread"],
+    }
+    if "lines" in kinds or "payments" in kinds:
+        mapping = parse_mapping(tomllib.loads(form.mapping), export.name)
+        has_lines = "lines" in kinds
+        if has_lines:
+            entries["lines"] = required_columns(mapping, LINE, is_flat=False)
+        if "payments" in kinds:
+            entries["payments"] = required_columns(mapping, PAYMENT, is_flat=not has_lines)
+    lines = [f"{name} = {json.encode(value).decode()}" for name, value in entries.items()]
+    return "\n".join(["[recognise]", *lines, ""])
+
+
 def _same_headings(folder: Path, mapping: str) -> Path | None:
     """Return the mapping that is recognised by the same headings, which the new one replaces."""
     for path in sorted(folder.glob("*.toml")):
@@ -71,12 +98,13 @@ def _same_headings(folder: Path, mapping: str) -> Path | None:
     return None
 
 
-def _headings(mapping: str) -> set[str] | None:
-    """Return the headings by which a mapping is recognised, or None if it cannot be read."""
+def _headings(mapping: str) -> list[set[str]] | None:
+    """Return the headings by which a mapping recognises bills, lines and payments, or None if it cannot be read."""
     try:
-        return set(tomllib.loads(mapping).get("recognise", {}).get("columns", ()))
+        section = tomllib.loads(mapping).get("recognise", {})
     except tomllib.TOMLDecodeError:
         return None
+    return [set(section.get(entry, ())) for entry in ("columns", "lines", "payments")]
 
 
 def mapping_name(export: Path) -> str:

@@ -42,6 +42,7 @@ FORMATS = (
 )
 # The number of objects in a JSON file that are looked at. If none of them is an order, the file is not recognised.
 OBJECTS_TRIED = 20
+ONLY_CSV = "--lines and --payments are for --format csv. Name all files of a known format without options."
 # The sections of a mapping that orders of an API use. Their fields have a meaning that no mapping changes.
 SECTIONS_OF_ORDERS = ("shop", "shopIds", "numbers", "dates")
 # If headings are known in one of these encodings, the file has it: UTF-8, those of old Thai tills, that of Excel.
@@ -69,7 +70,14 @@ class KnownTable(Struct, frozen=True):
         return cls(format_name, path.read_text("utf-8-sig"), content, recognition, mapping.file.headings, is_own)
 
     def fits(self, headings: Collection[str]) -> bool:
-        return self.recognition.fits({self.headings.get(name, name) for name in headings})
+        return not self.recognition.is_of_set and self.recognition.fits(self._names(headings))
+
+    def kinds_of(self, headings: Collection[str]) -> list[str]:
+        """Return which files of its set have these headings, or nothing if the mapping is for single files."""
+        return self.recognition.kinds_of(self._names(headings)) if self.recognition.is_of_set else []
+
+    def _names(self, headings: Collection[str]) -> set[str]:
+        return {self.headings.get(name, name) for name in headings}
 
 
 class RecognisedFile(Struct, frozen=True):
@@ -81,6 +89,14 @@ class RecognisedFile(Struct, frozen=True):
     """The columns of a table, as its mapping names them."""
     encoding: str | None = None
     """The encoding in which the headings are known, or None if it is UTF-8 or the file says it."""
+
+
+class RecognisedSet(Struct, frozen=True):
+    """The files of one export, of which the operator's mapping says what each of them has."""
+
+    table: KnownTable
+    paths: dict[str, list[Path]]
+    """The files by what they have: `bills`, `lines` and `payments`."""
 
 
 class Export(Struct, frozen=True):
@@ -113,12 +129,15 @@ def open_export(
     if format_name == CSV or (format_name is None and _has_id(mapping)):
         checked = parse_mapping(mapping, mapping_name or CSV)
         return Export([], _records_of(checked, options, bills, lines, payments))
-    if payments or (lines and format_name in APIS):
-        raise ImportFailed(
-            "--lines and --payments are for --format csv. Name all files of a known format without options."
-        )
+    given = {"bills": bills, "lines": lines, "payments": payments}
+    if format_name is None and not mapping and len(bills) + len(lines) + len(payments) > 1:
+        known_set = _recognised_set(given, own_tables(own_mappings), options.on_read)
+        if known_set:
+            return _open_set(known_set, options)
+    if (payments and format_name) or (lines and format_name in APIS):
+        raise ImportFailed(ONLY_CSV)
     try:
-        files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines)]
+        files = [recognised(path, format_name, own_mappings, options.on_read) for path in (*bills, *lines, *payments)]
     except ImportFailed as error:
         if mapping_name is None or format_name is not None:
             raise
@@ -127,6 +146,15 @@ def open_export(
             f"{mapping_name} has no bill.id, the column that identifies a bill. Set it. Without it, a mapping only "
             f"changes that of a known format, and {error}"
         ) from error
+    if payments:
+        raise ImportFailed(ONLY_CSV)
+    return _open_recognised(files, mapping, mapping_name, options)
+
+
+def _open_recognised(
+    files: Sequence[RecognisedFile], mapping: dict[str, Any], mapping_name: str | None, options: ImportOptions
+) -> Export:
+    """Open files of a known format, each of which was recognised by itself."""
     with_orders = [file for file in files if file.format_name != NO_FORMAT]
     first, *others = with_orders or files
     for other in others:
@@ -135,7 +163,7 @@ def open_export(
                 f"{first.path.name} has {first.title}, but {other.path.name} has {other.title}. Import them separately."
             )
     if first.format_name == NO_FORMAT:
-        return Export(files, lambda: iter(()))
+        return Export(list(files), lambda: iter(()))
     is_own = first.table is not None and first.table.is_own
     mapping_name = mapping_name or (f"{first.format_name}.toml" if is_own else f"{first.format_name} (built in)")
     if first.table is None:
@@ -146,7 +174,7 @@ def open_export(
                 "not depend on a mapping. Remove it, or import their export as CSV."
             )
         reading = OrderImport(APIS[first.format_name], parse_mapping(mapping, mapping_name), options)
-        return Export(files, partial(reading.records, [file.path for file in files]))
+        return Export(list(files), partial(reading.records, [file.path for file in files]))
     open_files = _open_members if MEMBERS in _roles(files) else _open_tables
     return open_files(files, mapping, mapping_name, options)
 
@@ -195,12 +223,74 @@ def recognised(
     raise NotRecognised(text + _near_miss(path, tables, on_read))
 
 
+def _recognised_set(
+    given: dict[str, Sequence[Path]], tables: Sequence[KnownTable], on_read: OnRead
+) -> RecognisedSet | None:
+    """Return the operator's mapping for these files together. Each must have a place in it, and no place be empty.
+
+    If two mappings name as many headings, it is not known which one is meant.
+    """
+    found: list[RecognisedSet] = []
+    for table in tables:
+        paths = _paths_of_set(table, given, on_read) if table.recognition.is_of_set else None
+        if paths:
+            found.append(RecognisedSet(table, paths))
+    most = max((known.table.recognition.number_of_headings for known in found), default=0)
+    largest = [known for known in found if known.table.recognition.number_of_headings == most]
+    return largest[0] if len(largest) == 1 else None
+
+
+def _paths_of_set(table: KnownTable, given: dict[str, Sequence[Path]], on_read: OnRead) -> dict[str, list[Path]] | None:
+    """Return the files by what they have, or None if they are not the files of this mapping.
+
+    A file that was named as one of lines or payments is nothing else. Of the others, the headings decide.
+    """
+    paths: dict[str, list[Path]] = {kind: [] for kind in given}
+    for given_kind, files in given.items():
+        for path in files:
+            kinds = [] if is_json(path) else _kinds_in_set(table, path, on_read)
+            if given_kind != "bills":
+                kinds = [kind for kind in kinds if kind == given_kind]
+            if len(kinds) != 1:
+                return None
+            paths[kinds[0]].append(path)
+    is_complete = all(paths[kind] for kind in table.recognition.kinds)
+    return paths if is_complete else None
+
+
+def _kinds_in_set(table: KnownTable, path: Path, on_read: OnRead) -> list[str]:
+    """Return what a file has that its headings allow in this set."""
+
+    def fits(headings: Collection[str]) -> bool:
+        return bool(table.kinds_of(headings))
+
+    for encoding in ENCODINGS_TRIED:
+        columns = open_table(path, mappings.FileLayout(encoding=encoding), fits, on_read).sheet.columns
+        if kinds := table.kinds_of(columns):
+            return kinds
+    return []
+
+
+def _open_set(known: RecognisedSet, options: ImportOptions) -> Export:
+    """Open the bills, lines and payments of one export with the mapping that was accepted for such files."""
+    table, paths = known.table, known.paths
+    checked = parse_mapping(table.content, f"{table.format_name}.toml")
+    files = []
+    for of_kind in paths.values():
+        files += [RecognisedFile(path, table.format_name, table.recognition.name, table) for path in of_kind]
+    first = partial(preview, checked, paths["bills"][0], options.on_read, has_lines=bool(paths["lines"]))
+    return Export(files, partial(table_records, checked, replace(options, is_built_in=False), *paths.values()), first)
+
+
 def _other_format(path: Path, title: str, wanted: str, format_name: str) -> ImportFailed:
     return ImportFailed(f"{path.name} has {title}, not {wanted}. Use --format {format_name}, or leave out --format.")
 
 
 def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str:
-    """Return a sentence about a mapping of the operator's of which the file lacks one heading, or an empty text."""
+    """Return a sentence about a mapping of the operator's that nearly fits a file, or an empty text.
+
+    The file lacks one of its headings, or is one of the files that the mapping reads together.
+    """
     own = [table for table in tables if table.is_own]
 
     def missing(table: KnownTable, headings: Collection[str]) -> list[str]:
@@ -208,10 +298,15 @@ def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str
         return [name for name in table.recognition.columns if name not in names]
 
     def is_near(headings: Collection[str]) -> bool:
-        return any(len(missing(table, headings)) == 1 < len(table.recognition.columns) for table in own)
+        are_near = [len(missing(table, headings)) == 1 < len(table.recognition.columns) for table in own]
+        return any(are_near) or any(table.kinds_of(headings) for table in own)
 
     columns = open_table(path, mappings.FileLayout(), is_near, on_read).sheet.columns
     for table in own:
+        if table.kinds_of(columns):
+            return (
+                f" The mapping {table.format_name}.toml reads it with the other files of its export: name all of them."
+            )
         lacking = missing(table, columns)
         if len(lacking) == 1 < len(table.recognition.columns):
             return f" It nearly fits the mapping {table.format_name}.toml, but has no column {lacking[0]}."

@@ -250,6 +250,29 @@ class Recognition(MappingSection, frozen=True):
     """What such a file does not show."""
     alone: bool = False
     """Whether it has the sales of the format's other files under other IDs, so that together they would count twice."""
+    lines: tuple[str, ...] = ()
+    """The headings of the file with the lines, if the bills of such an export have their lines in a file of its own."""
+    payments: tuple[str, ...] = ()
+    """The same for payments."""
+
+    @property
+    def is_of_set(self) -> bool:
+        """Whether a file is only recognised together with the other files of its export."""
+        return bool(self.lines or self.payments)
+
+    @property
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        """The headings of each file of the set, by what it has: `bills`, `lines` or `payments`."""
+        headings = {"bills": self.columns, "lines": self.lines, "payments": self.payments}
+        return {kind: names for kind, names in headings.items() if names}
+
+    @property
+    def number_of_headings(self) -> int:
+        return len(self.columns) + len(self.lines) + len(self.payments)
+
+    def kinds_of(self, headings: Collection[str]) -> list[str]:
+        """Return which files of the set have these headings."""
+        return [kind for kind, names in self.kinds.items() if set(names) <= set(headings)]
 
     def fits(self, headings: Collection[str]) -> bool:
         return all(name in headings for name in self.columns) and not any(name in headings for name in self.without)

@@ -122,6 +122,12 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
             yield cell
 
 
+def required_columns(mapping: ImportMapping, kind: int, *, is_flat: bool) -> list[str]:
+    """Return the columns without which a table of this kind cannot be read with the mapping."""
+    cells = mapped_cells(mapping, kind, is_flat=is_flat)
+    return table_bills.missing_columns((), [cell.source for cell in cells])
+
+
 def _all_cells(mapping: ImportMapping, line_kind: int, *, is_flat: bool) -> Iterator[tuple[int, MappedCell]]:
     """Yield all values of a mapping, each with the kind of the table that it is read from."""
     yield from _cells_of_table(BILL, mapping.bill, BILL_FIELDS)

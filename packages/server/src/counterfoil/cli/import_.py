@@ -34,7 +34,7 @@ from counterfoil.cli.totals import ExpectedNet, expect_net_option, print_totals
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.audit import Act
 from counterfoil.domain.shops import ShopSettings
-from counterfoil.importer.protocol import PosDatabase
+from counterfoil.importer.protocol import Kind, PosDatabase
 from counterfoil.importing.apis import APIS
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, built_in_tables
 from counterfoil.importing.mapping import parse_mapping
@@ -290,15 +290,14 @@ class _Import(Struct):
 
     def _remember(self, answered: Answered) -> Path:
         request = self.request
-        path = remember(self.settings, request.mappings, self._export_name, answered.form)
+        others: dict[Kind, Sequence[Path]] = {"lines": request.line_files, "payments": request.payment_files}
+        kinds: list[Kind] = ["bills", *(kind for kind, paths in others.items() if paths)]
+        path = remember(self.settings, request.mappings, self._export_name, answered.form, kinds)
         try:
             record(self.settings, Act.MAPPING_ACCEPTED, path.name)
         except (StoreUnavailable, StoreMismatch, OSError) as error:
             print_note(f"the keys cannot be written, so the mapping {path.name} is not in the audit log: {error}")
-        if request.line_files or request.payment_files:
-            print_wrapped(f"The mapping is in {path}. For such files, add --mapping {path}.", err=True)
-        else:
-            print_wrapped(f"Files with these headings are read in the same way from now on: {path}", err=True)
+        print_wrapped(f"Files with these headings are read in the same way from now on: {path}", err=True)
         return path
 
     @property

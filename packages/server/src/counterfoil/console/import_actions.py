@@ -301,10 +301,11 @@ def accept(visit: Visit) -> ConsoleResponse:
 
 
 def _remember(visit: Visit, brought: BroughtIn, stage: Checked) -> None:
-    """Keep the answers for files with the same headings. Sets of files are asked again: no headings tell them apart."""
-    if stage.form is None or len(brought.files) > 1:
+    """Keep the answers for files with the same headings."""
+    if stage.form is None:
         return
-    path = remember(visit.settings, None, brought.files[0].path, stage.form)
+    bills = brought.files[brought.kinds.index("bills")]
+    path = remember(visit.settings, None, bills.path, stage.form, brought.kinds)
     entry = AuditEntry(at=visit.now, act=Act.MAPPING_ACCEPTED, actor=visit.session.actor, detail=path.name)
     with closing(bootstrap.store(visit.settings).key_store()) as audit:
         audit.record(entry)
