@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent / "src"))
 import click
 
 from counterfoil.model.version import API_VERSION, __version__
-from counterfoil.program.main import EXIT_STATUSES, program
+from counterfoil.program.main import EXIT_STATUSES, Command, program
 from counterfoil.program.registry import registered
 from counterfoil.settings import TABLE
 
@@ -101,8 +101,13 @@ def _brief(ctx: click.Context) -> str:
 
 
 def _options(ctx: click.Context) -> list[str]:
-    records = [param.get_help_record(ctx) for param in ctx.command.get_params(ctx)]
-    return [".SH OPTIONS", *_terms(dict(record for record in records if record and record[1]))]
+    lines = [".SH OPTIONS"]
+    assert isinstance(ctx.command, Command)
+    for number, (heading, records) in enumerate(ctx.command.options_by_heading(ctx).items()):
+        if number:
+            lines.append(f".SS {_plain(heading)}")
+        lines += _terms(dict(records))
+    return lines
 
 
 def _subcommands(ctx: click.Context, group: click.Group) -> list[str]:

@@ -1,6 +1,7 @@
 """Tests for behaviour common to all commands: help, start-up, errors and exit statuses."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -17,6 +18,7 @@ from counterfoil.importing.results import REJECT_REASONS, Reason
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.ports import StoreUnavailable
 from counterfoil.program.main import EXTRAS, Program, program
+from counterfoil.program.main import Command as ProgramCommand
 from counterfoil.program.registry import GROUPS, registered
 from counterfoil.settings import SettingsError
 
@@ -48,9 +50,26 @@ def test_help_shows_every_command_in_groups_of_at_most_seven(counterfoil: Comman
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
-def test_options_that_few_people_need_are_listed_at_the_end_of_the_help(counterfoil: Command) -> None:
+def test_the_help_of_a_long_command_begins_with_what_a_beginner_needs(counterfoil: Command) -> None:
     shown = counterfoil.bare("load", "--help").stdout
-    assert shown.index("--watch DIR") < shown.index("--store DIR") < shown.index("--batch N")
+    first = shown.partition("Options:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^  (-.+?)(?:  |$)", first, re.MULTILINE) == [
+        "--check",
+        "--accept-change",
+        "--watch DIR",
+        "--store DIR",
+        "-h, --help",
+    ]
+
+
+@pytest.mark.parametrize("name", registered())
+def test_no_heading_of_a_help_has_more_than_a_dozen_options(name: str) -> None:
+    for path, command in described(name):
+        assert isinstance(command, ProgramCommand), path
+        groups = command.options_by_heading(click.Context(command))
+        assert {heading: len(options) for heading, options in groups.items() if len(options) > 12} == {}, path
+        flags = {flag for option in command.params for flag in option.opts}
+        assert {flag for group in command.groups.values() for flag in group} <= flags, path
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,14 @@ def _shop_ids(text: str) -> tuple[str, ...]:
     return () if ids == ("*",) else ids
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    groups={
+        "What is copied": ("--since", "--shops", "--full", "--members-every", "--limit"),
+        "After a run": ("--then", "--json"),
+        "A copy that is refused": ("--adopt", "--accept-loss"),
+    },
+)
 @remote.remote_options
 @remote.since_option(
     "Copy only bills from this day on, and bills without a date. [default: as in the last run; initially all bills]"

@@ -4,7 +4,7 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
@@ -74,9 +74,38 @@ class CommandContext(click.Context):
 
 
 class Command(click.Command):
-    """A command that refuses an option that is given twice, because Click would use only the last one."""
+    """A command that refuses an option that is given twice, because Click would use only the last one.
+
+    `groups` has headings of the help, each with its options. All other options come first, because a beginner needs
+    them.
+    """
 
     context_class = CommandContext
+
+    def __init__(
+        self, *args: Any, groups: Mapping[str, Sequence[str]] = MappingProxyType({}), **attributes: Any
+    ) -> None:
+        super().__init__(*args, **attributes)
+        self.groups = groups
+
+    def options_by_heading(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return the names and help texts of the options under the headings of the help."""
+        headings = {flag: heading for heading, flags in self.groups.items() for flag in flags}
+        records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *self.groups)}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record and isinstance(option, click.Option):
+                heading = next((headings[flag] for flag in option.opts if flag in headings), "Options")
+                records[heading].append(record)
+        return records
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.groups:
+            super().format_options(ctx, formatter)
+            return
+        for heading, records in self.options_by_heading(ctx).items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:

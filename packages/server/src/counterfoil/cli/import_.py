@@ -63,8 +63,30 @@ _existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)
 _new_file = UserPath(path_type=Path, dir_okay=False)
 
 
-@click.command(name="import", cls=Command)
+@click.command(
+    name="import",
+    cls=Command,
+    groups={
+        "Which files": ("--format", "--lines", "--payments", "--join", "--item"),
+        "How they are read": ("--answers", "--mapping", "--mappings", "--converter"),
+        "What the export does not say": ("--shop", "--base", "--date-order", "--timezone", "--currency"),
+        "A database": ("--url", "--state", "--full", "--skip-rejected"),
+        "Result": ("--output", "--rejects", "--expect-net", "--accept-change", "--store", "--batch", "--json"),
+    },
+)
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
+@click.option(
+    "--load",
+    "is_load",
+    is_flag=True,
+    help="Load the records into the store instead of writing them to a file or standard output.",
+)
+@click.option(
+    "--check",
+    "is_check",
+    is_flag=True,
+    help="Write nothing; show what would be converted and, with --load, what would be loaded.",
+)
 @click.option(
     "--format",
     "format_name",
@@ -115,18 +137,6 @@ _new_file = UserPath(path_type=Path, dir_okay=False)
     show_default="stdout",
     metavar="FILE",
     help="File for the records or, if its name ends in .toml, for the mapping.",
-)
-@click.option(
-    "--load",
-    "is_load",
-    is_flag=True,
-    help="Load the records into the store instead of writing them to a file or standard output.",
-)
-@click.option(
-    "--check",
-    "is_check",
-    is_flag=True,
-    help="Write nothing; show what would be converted and, with --load, what would be loaded.",
 )
 @click.option(
     "--item",

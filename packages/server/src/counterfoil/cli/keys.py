@@ -103,7 +103,12 @@ def command() -> None:
 command.instead = {"add": "issue", "create": "issue", "delete": "revoke", "new": "issue", "remove": "revoke"}
 
 
-@command.command()
+@command.command(
+    groups={
+        "Limits and permissions": ("--per-min", "--per-day", "--personal-data", "--messaging-lookup"),
+        "Output": ("--welcome", "--json", "--utc", "--store"),
+    }
+)
 @click.option("--shop", metavar="ID", help="Limit the key to one shop.")
 @click.option("--franchise", metavar="ID", help="Limit the key to the shops of one franchise.")
 @click.option("--label", default="", show_default=False, help="Who the key is for. For information only.")

@@ -90,7 +90,10 @@ FOLLOW_SEC = 1.0
 ERRORS = [ANY_ERROR, *sorted(RECORDED_CODES)]
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    groups={"When": ("--since", "--until", "--follow"), "Output": ("--limit", "--csv", "--json", "--utc", "--store")},
+)
 @click.argument("request_id", metavar="[REQUESTID]", required=False)
 @click.option("--key", "key_id", type=key_id, metavar="KEYID", help="Only requests made with this key.")
 @click.option("--route", metavar="ROUTE", help="Only requests to this route, such as transactions or members/lookup.")

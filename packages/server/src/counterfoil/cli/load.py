@@ -73,7 +73,24 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
         return self.exports or any(self.conversion[name] is not None for name in ("mapping", "converter"))
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    groups={
+        "What a delivery must be": ("--strict", "--expect-net", "--rejects", "--quarantine"),
+        "A watched folder": ("--kept", "--delete-loaded", "--exports", "--mapping", "--mappings", "--converter"),
+        "Exports in that folder": (
+            "--with-shops",
+            "--franchise",
+            "--closing-time",
+            "--shop",
+            "--base",
+            "--date-order",
+            "--timezone",
+            "--currency",
+        ),
+        "Output and speed": ("--json", "--utc", "--batch", "--converters"),
+    },
+)
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @click.option("--strict", is_flag=True, help="Reject records that have unknown fields or unreadable values.")
 @click.option(

@@ -12,7 +12,13 @@ from counterfoil.serving import supervisor
 from counterfoil.settings import Settings, display_value
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    groups={
+        "For integrators": ("--prefix", "--reference"),
+        "For the operator": ("--admin-host", "--admin-port", "--log", "--log-format"),
+    },
+)
 @setting_options("host", "port", "workers")
 @store_option
 @setting_options("prefix", "reference", "admin_host", "admin_port", "log", "log_format")
