@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import socket
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import bound_socket, is_ip_address
 from counterfoil.machine.files import read_or_create_secret, read_promptly
+from counterfoil.model.calendar import zone_named
 from counterfoil.model.messages import MessageError
 from counterfoil.model.text import is_address, scheme_of, use_address_form, without_password
 
@@ -498,8 +500,6 @@ def display_value(settings: Settings, name: str) -> str:
 def _read_file(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
-    import tomllib  # noqa: PLC0415 - commands without a settings file start faster without it
-
     try:
         found = tomllib.loads(read_promptly(file).decode())
     except OSError as error:
@@ -546,8 +546,6 @@ def _check(values: Mapping[str, Any]) -> None:
         blank = f"{name} is blank. Set it to an address, such as 127.0.0.1, or 0.0.0.0 for all IPv4 interfaces."
         _require(values[name].strip(), blank, name)
     if timezone != BY_NAME["timezone"].default:
-        from counterfoil.model.calendar import zone_named  # noqa: PLC0415 - few settings need the time zone database
-
         unknown = f"timezone must be an IANA name such as Asia/Bangkok or UTC, not {timezone!r}."
         _require(zone_named(timezone), unknown, "timezone")
     _check_proxy(values["console_proxy"], values["console_proxy_header"])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 from msgspec import Struct
 
@@ -59,8 +60,6 @@ def _is_of_others(name: str, value: str) -> bool:
 
 def _similar(name: str, known: Iterable[str]) -> str:
     """Return the known variable whose name is most similar, or an empty text if none is. The prefix does not count."""
-    from difflib import get_close_matches  # noqa: PLC0415 - few environments have an unknown variable
-
     prefix = "COUNTERFOIL_"
     names = [variable.removeprefix(prefix) for variable in known]
     close = get_close_matches(name.removeprefix(prefix).upper(), names, n=1, cutoff=_MISSPELLED_FROM)

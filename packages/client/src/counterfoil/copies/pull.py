@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 import sys
 import threading
 import time
@@ -312,8 +313,6 @@ REPEATED = "The copy is not affected. The next run with --then runs the command 
 
 def run_follow_up(words: list[str], target: str, tally: Tally) -> str | None:
     """Run the command with the target and the counts, but not the key, in variables; return an error if it fails."""
-    import subprocess  # noqa: PLC0415 - only `--then` needs it
-
     environment = {name: value for name, value in os.environ.items() if name != remote.KEY_VARIABLE}
     environment["COUNTERFOIL_PULL_TARGET"] = target
     for rows in ("bills", "members"):

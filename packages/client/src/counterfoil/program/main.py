@@ -4,7 +4,9 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
@@ -13,10 +15,13 @@ import click
 from click.shell_completion import CompletionItem
 
 import counterfoil
+from counterfoil.model.messages import MessageError
+from counterfoil.model.text import missing_package, without_passwords
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import wants_colour
 from counterfoil.program.registry import GROUPS, registered
+from counterfoil.program.terminal import echo, print_message
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 # What the documents say about the exit statuses.
@@ -159,8 +164,6 @@ class Program(CommandGroup):
             return commands[cmd_name].load()
         if cmd_name.startswith("-") or ctx.resilient_parsing:
             return None
-        from difflib import get_close_matches  # noqa: PLC0415 - needed only after a mistake
-
         if A_COMMAND_OF_THE_OPERATOR not in commands and not get_close_matches(cmd_name, commands):
             raise click.UsageError(
                 f"There is no command {cmd_name!r}: only the integrator's are installed. Those of the operator, such "
@@ -278,13 +281,7 @@ def run_command(call: Callable[[], object]) -> int:
 
 
 def _print_error(message: str, status: int) -> int:
-    # Imported here because few commands fail.
-    from counterfoil.model.text import without_passwords  # noqa: PLC0415
-    from counterfoil.program.terminal import echo, print_message  # noqa: PLC0415
-
     if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
-        import traceback  # noqa: PLC0415
-
         for line in traceback.format_exc().splitlines():
             echo(without_passwords(line), err=True)
     print_message(without_passwords(message))
@@ -293,10 +290,6 @@ def _print_error(message: str, status: int) -> int:
 
 def _error_message(error: Exception) -> str:
     name = type(error).__name__
-    # Imported here because few commands fail.
-    from counterfoil.model.messages import MessageError  # noqa: PLC0415
-    from counterfoil.model.text import missing_package  # noqa: PLC0415
-
     if isinstance(error, MessageError):
         return error.prefix + str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:

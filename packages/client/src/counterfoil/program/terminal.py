@@ -1,5 +1,6 @@
 """Prints results. These functions escape control characters, which names and messages from elsewhere may contain."""
 
+import json as ascii_json
 import os
 import re
 import shutil
@@ -90,8 +91,6 @@ def print_json(value: object) -> None:
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
         # The output cannot encode a character, or a path is not valid Unicode, so use JSON's ASCII escapes.
-        import json as ascii_json  # noqa: PLC0415 - most commands need only msgspec
-
         text = ascii_json.dumps(to_builtins(value, enc_hook=str), separators=(",", ":"))
     click.echo(text)
 

@@ -14,6 +14,7 @@ from counterfoil.cli.keys import NO_KEYS, duration, instant, key_id
 from counterfoil.cli.options import existing_store, refuse_without_effect, settings_from, store_options, utc_option
 from counterfoil.domain.access import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS, Key
 from counterfoil.domain.problems import RECORDED_CODES
+from counterfoil.http.app import ROUTES
 from counterfoil.model.calendar import compact, days_until, thai_day
 from counterfoil.model.text import counted, csv_text
 from counterfoil.operator_reads import OperatorReads
@@ -166,8 +167,6 @@ def requests(ctx: click.Context, /, limit: int, follow: bool, as_csv: bool, as_j
 
 
 def _require_route(route: str) -> None:
-    from counterfoil.http.app import ROUTES  # noqa: PLC0415 - few searches name a route
-
     if route not in ROUTES:
         raise click.UsageError(f"{route!r} is not a route. The routes are {', '.join(ROUTES)}.")
 

@@ -8,6 +8,7 @@ import click
 from msgspec import DecodeError, ValidationError, json
 from msgspec.structs import replace
 
+from counterfoil import bootstrap
 from counterfoil.checks.forgetting import Erased, Forgetting, KnownMember, PartnerRead, acting_as_store_owner
 from counterfoil.cli.options import existing_store, require_roles, store_options, utc_option
 from counterfoil.domain.forgetting import ForgottenMember, Person, mark_of, same_tel
@@ -55,8 +56,6 @@ def forgotten(as_json: bool) -> None:
     in a store that was restored from an older backup.
     """
     settings = existing_store()
-    from counterfoil import bootstrap  # noqa: PLC0415 - the group's help starts faster without it
-
     found = bootstrap.store(settings).reads().forgotten_members()
     print_rows(_MARKS, found, as_json, nothing="no member was forgotten.")
     if any(member.finished_at is None for member in found) and not as_json:

@@ -12,8 +12,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from counterfoil import bootstrap
 from counterfoil.program.paths import UserPath
 from counterfoil.program.terminal import json_option as json_option  # noqa: PLC0414 - commands import it from here
+from counterfoil.program.times import UTC_NAME, show_times_in
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
 
 
@@ -134,8 +136,6 @@ def store_flag() -> dict[str, object]:
 
 def show_times(settings: Settings) -> None:
     """Show times in UTC with --utc, otherwise in the zone of the setting `timezone`."""
-    from counterfoil.program.times import UTC_NAME, show_times_in  # noqa: PLC0415 - help starts faster without it
-
     show_times_in(UTC_NAME if click.get_current_context().meta.get("counterfoil.utc") else settings.timezone)
 
 
@@ -177,8 +177,6 @@ def require_embedded(settings: Settings) -> None:
 
 def require_roles(settings: Settings, *, writes: bool) -> None:
     """Raise if the login of PostgreSQL cannot read keys and, if the command writes, write books and the audit log."""
-    from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
-
     granted = bootstrap.store(settings).reads().permissions()
     if granted is None:
         # An embedded store relies on file modes.
@@ -199,7 +197,5 @@ def existing_store(**flags: object) -> Settings:
     problem = None if settings.database else store_of_another_user(settings.store)
     if problem:
         raise SettingsError(problem)
-    from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
-
     bootstrap.store(settings).require_exists()
     return settings

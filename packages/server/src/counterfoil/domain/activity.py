@@ -8,6 +8,7 @@ the shop is `learning`.
 """
 
 from collections.abc import Callable, Iterable
+from statistics import fmean, median
 from typing import Literal
 
 from msgspec import Struct, json
@@ -163,7 +164,6 @@ def _weeks_of_trade(count: Callable[[int, int], int], last_bill_at: int) -> int:
 
 def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: int, closed_ms: int = 0) -> float:
     """Return how many bills a shop usually has in a period; in its first week, it may be closed for `closed_ms`."""
-    from statistics import fmean, median  # noqa: PLC0415 - most commands import this module but do not need it
 
     def earlier(step: int, steps: range) -> list[int]:
         """Return the number of bills in the same period, so many steps earlier, if the shop existed for half of it."""

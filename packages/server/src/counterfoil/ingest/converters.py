@@ -15,7 +15,9 @@ import sys
 import time
 from collections import deque
 from contextlib import ExitStack, closing, contextmanager, suppress
+from multiprocessing import get_context
 from threading import active_count
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -115,8 +117,6 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001 - the error's message may contain data, so it is not printed
-        from traceback import extract_tb  # noqa: PLC0415 - only errors need it
-
         where = extract_tb(error.__traceback__)[-1]
         sys.stderr.write(f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n")
 
@@ -134,8 +134,6 @@ class ConverterProcess:
     """A fork of the loader that converts bills. `is_lost` is true once the loader has noticed that it has ended."""
 
     def __init__(self, secret: bytes) -> None:
-        from multiprocessing import get_context  # noqa: PLC0415 - only large loads need it
-
         context = get_context("fork")
         self.is_lost = False
         with ExitStack() as opened:

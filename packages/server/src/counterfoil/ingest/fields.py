@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -214,8 +215,6 @@ class FieldCounts(Struct):
 
 def suggestion(kind: str, path: str) -> str | None:
     """Return the known field whose name is most similar to that of an unknown field, or None if none is similar."""
-    from difflib import get_close_matches  # noqa: PLC0415 - most loads make no suggestion
-
     start, _, name = path.rpartition(".")
     known: FieldType | None = known_fields(kind)
     for step in start.split(".") if start else ():

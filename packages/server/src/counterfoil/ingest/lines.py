@@ -1,6 +1,7 @@
 """Turns a source record into a change to the books, or rejects it with a reason."""
 
 import binascii
+import json as stdlib_json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -219,8 +220,6 @@ def _decode_leniently(line: bytes) -> object:
     # In UTF-16, one of the first two bytes of a line of JSON is NUL, unless it begins with a byte order mark.
     if line[:2].count(b"\0") == 1:
         raise Rejected(NOT_UTF8)
-    import json as stdlib_json  # noqa: PLC0415 - most loads need only msgspec
-
     try:
         return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_parse_int)
     except UnicodeDecodeError:

@@ -53,7 +53,7 @@ def main() -> None:
 
 def _serve(settings: Settings, counters: int, pages: Mapping[str, StaticPage] | None, stderr: int) -> None:
     """Serve. `stderr` is a descriptor of the service's standard error; the worker's own leads to the supervisor."""
-    from counterfoil.serving.server import HttpServer  # noqa: PLC0415 - the supervisor does not need Granian
+    from counterfoil.serving.server import HttpServer  # noqa: PLC0415 - it would take 5 MB of the supervisor's memory
 
     count = Counters(counters, LAYOUT, SystemClock().now_ms)
     log = open_log(settings, _schedule, stderr)

@@ -12,6 +12,7 @@ restored.
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,8 +51,6 @@ class SqliteKeyLookup:
     """Holds all keys in memory. `problem` returns a reason to refuse all requests even if the keys can be read."""
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], Message | None] = lambda: None) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
         self._folder = folder
         self._clock = clock
         self._problem = problem
