@@ -53,6 +53,10 @@ def form_of(text: str, folder: Path, **answers: str) -> Form:
         ("Event", "Sale", "Paid out"),
         ("Document", "INV", "CN"),
         ("Source", "POS", "Cash drop"),
+        ("Open item", "N", "Y"),
+        ("Is returning", "FALSE", "TRUE"),
+        ("Refundable", "N", "Y"),
+        ("Stornierbar", "N", "J"),
     ],
 )
 def test_a_column_of_a_few_codes_may_say_that_a_bill_does_not_count(

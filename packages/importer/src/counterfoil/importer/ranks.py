@@ -23,6 +23,8 @@ _NO_STATES = NUMBER_ROLES | DATE_ROLES | {"time", "memberId", "shopId", "timezon
 MOST_STATES = 6
 # What a heading may have beside the word of a state and still be bare.
 _SMALL_WORDS = frozenset({"is", "was", "by", "at", "date", "time", "reason", "of", "flag", "code", "por", "von", "le"})
+# What may happen to a bill, or what a customer does, is not its state: `Refundable`, `Stornierbar`, `Is returning`.
+_NO_STATE_ENDINGS = ("able", "ible", "ing", "bar", "avel", "ivel")
 # A heading of one of these, such as `Settlement`, is not that of the state of a bill.
 _OF_SOMETHING_ELSE = (AMOUNT_ROLES - {"tendered", "refunded"}) | {"method", "channel", "memberId"}
 CLOSING, OPENING, OTHER_TIME = 0, 2, headings.OTHER_TIME
@@ -341,10 +343,13 @@ def _is_bare(heading: str) -> bool:
     is_listed = headings.is_one_of(heading, "headings", "status") or headings.is_one_of(heading, "headings", "type")
     if is_listed:
         return True
-    state = headings.heading_status(heading)
-    if state is None:
+    # Under `Open` or `Pending`, a yes may be about something else than the sale.
+    if headings.heading_status(heading) in (None, SKIP):
         return False
-    return not headings.says_more(" ".join(word for word in headings.words_of(heading) if word not in _SMALL_WORDS))
+    words = [word for word in headings.words_of(heading) if word not in _SMALL_WORDS]
+    if any(word.endswith(_NO_STATE_ENDINGS) for word in words):
+        return False
+    return not headings.says_more(" ".join(words))
 
 
 def is_flag(value: str) -> bool:
