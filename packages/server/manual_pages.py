@@ -102,8 +102,10 @@ def _brief(ctx: click.Context) -> str:
 
 def _options(ctx: click.Context) -> list[str]:
     lines = [".SH OPTIONS"]
-    assert isinstance(ctx.command, Command)
-    for number, (heading, records) in enumerate(ctx.command.options_by_heading(ctx).items()):
+    command = ctx.command
+    if not isinstance(command, Command):
+        raise TypeError(f"{ctx.command_path} is not a command of Counterfoil.")
+    for number, (heading, records) in enumerate(command.options_by_heading(ctx).items()):
         if number:
             lines.append(f".SS {_plain(heading)}")
         lines += _terms(dict(records))
