@@ -15,10 +15,10 @@ import pytest
 from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
-from counterfoil.console import imports
+from counterfoil.console import import_steps, imports
 from counterfoil.console.form_texts import form_text
 from counterfoil.console.texts import Texts
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import LOAD_BEGINS_MS, OpenItem, accepted_item
 from counterfoil.importer.form import Form, FormText
 from counterfoil.machine import private_listener
 from counterfoil.operator_reads import OperatorReads
@@ -391,6 +391,30 @@ def test_what_was_accepted_is_loaded_although_the_console_stops(
     until(lambda: bills_of(console) == 3, "the records are loaded", WAIT_SEC)
     assert alice.get(address).status_code == 404
     assert alice.json("/imports.json")["lostFiles"] == []
+
+
+def test_a_load_that_ends_before_it_begins_is_on_the_page_and_waits_as_an_item(
+    console: RunningConsole, alice: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = known(alice)
+    with monkeypatch.context() as patch:
+        patch.setattr(import_steps, "LOADER", "counterfoil.cli.missing")
+        send(alice, f"{address}/accept")
+        assert settled(alice, address, "loading")["state"] == "failed"
+    assert "the load has failed" in alice.page(address)
+    until(
+        lambda: [item.kind for item in reads(console).open_items() if item.reason] == ["not_begun"], "the item says why"
+    )
+    assert "its load has not begun" in alice.page("/loads")
+    (finding,) = [found for found in alice.json("/today.json")["findings"] if found["check"] == "items"]
+    assert (finding["code"], finding["status"]) == ("items_not_begun", "warn")
+    send(alice, f"{address}/discard")
+    assert reads(console).open_items() == []
+    # An item that says nothing, because the console was killed too, is due after a while.
+    item = accepted_item("other.ndjson")
+    assert [item.is_due(ms) for ms in (0, LOAD_BEGINS_MS, LOAD_BEGINS_MS + 1)] == [False, False, True]
+    assert accept(alice, known(alice))["state"] == "loaded"
+    assert reads(console).open_items() == []
 
 
 # --- hand over ------------------------------------------------------------------------------------

@@ -406,6 +406,8 @@ class LoadBook(ABC):
     _FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= :number - 100"
     _FORGET_ITEMS = "DELETE FROM open_items WHERE closed_at < :before"
 
+    _NOT_BEGUN = "SELECT identity, files FROM open_items WHERE kind = 'not_begun' AND closed_at IS NULL"
+
     def begin_load(self, source: str) -> LoadProgress:
         with self._locked() as now:
             self._read_marks()
@@ -414,6 +416,9 @@ class LoadBook(ABC):
                 identity, files = f"unfinished load {load}", {unfinished: 0}
                 item = OpenItem(identity=identity, kind="unfinished", load=load, files=files, opened_at=seen_at)
                 self._run(self._PUT_ITEM, **item.values())
+            for identity, files in self._run(self._NOT_BEGUN).fetchall():
+                if source in json.decode(files):
+                    self._run(self._CLOSE_LOADED, identity=identity, now=now)
             self._run(self._FORGET_LOADS, number=number)
             self._run(self._FORGET_REJECTS, number=number)
             self._run(self._FORGET_ITEMS, before=now - CLOSED_ITEMS_KEPT_MS)

@@ -83,6 +83,13 @@ ITEMS_UNFINISHED = FindingKind(
     advice="Run `counterfoil loads open` for their sources. Run the same `counterfoil load` again; records that are "
     "already loaded are skipped. If you do not need the rest, run `counterfoil loads resolve ITEM`.",
 )
+ITEMS_NOT_BEGUN = FindingKind(
+    code="items_not_begun",
+    check="items",
+    status="warn",
+    text="Accepted in the console, but not loaded: {count:file}, the oldest for {span}. Latest: {latest}.",
+    advice="Nothing of them is loaded. Bring the files in again, then run `counterfoil loads resolve ITEM`.",
+)
 # The findings about each kind of items, in the order in which they are shown.
 OF_KIND: dict[Kind, FindingKind] = {
     "rejects": ITEMS_REJECTS,
@@ -90,15 +97,17 @@ OF_KIND: dict[Kind, FindingKind] = {
     "needs_answers": ITEMS_NEEDS_ANSWERS,
     "held": ITEMS_HELD,
     "unfinished": ITEMS_UNFINISHED,
+    "not_begun": ITEMS_NOT_BEGUN,
 }
 
 
 def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]:
     """Yield a warning for each kind of items that wait, or one `ok` finding if there are none."""
-    if not items:
+    due = [item for item in items if item.is_due(now)]
+    if not due:
         yield NOTHING_WAITING()
     for kind, finding in OF_KIND.items():
-        of_kind = [item for item in items if item.kind == kind]
+        of_kind = [item for item in due if item.kind == kind]
         if of_kind:
             since = min(item.opened_at for item in of_kind)
             yield finding(
@@ -120,7 +129,7 @@ def _latest(items: Sequence[OpenItem]) -> str:
 
 
 def _told(item: OpenItem) -> str:
-    if item.kind in ("rejects", "needs_answers"):
+    if item.kind in ("rejects", "needs_answers", "not_begun"):
         return item.source
     # The reason why a file is kept begins with its name.
     return item.reason or item.source

@@ -24,6 +24,7 @@ from counterfoil.console.imports import (
     BroughtIn,
     Checked,
     DayReportNet,
+    Failed,
     HandedOver,
     Need,
     ReadingFiles,
@@ -34,12 +35,13 @@ from counterfoil.console.layout import show
 from counterfoil.console.pages import imports as imports_page
 from counterfoil.console.visit import ConsoleResponse, FormResult, Visit, redirect
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, accepted_item
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import Kind
 from counterfoil.importer.shop_questions import NO_GROUP
 from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.uploaded_files import MAX_UPLOAD, UploadedFile, UploadRefused, safe_name
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.remembered_mappings import remember
 from counterfoil.shop_settings import ShopSettingsError, checked
 
@@ -289,7 +291,7 @@ def accept(visit: Visit) -> ConsoleResponse:
         _record(visit, Act.FILE_ACCEPTED, brought)
         _remember(visit, brought, stage)
         import_steps.hand_over(visit.settings, brought, stage, visit.now, is_accepted=is_accepted)
-    except (OSError, ImportFailed) as error:
+    except (OSError, ImportFailed, StoreUnavailable, StoreMismatch) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         text = t.gettext("The records could not be handed over: %(why)s. Nothing was loaded.", why=why or str(error))
         return _shown(visit, 507, FormResult(text, "bad"))
@@ -314,12 +316,23 @@ def _remember(visit: Visit, brought: BroughtIn, stage: Checked) -> None:
 def discard(visit: Visit) -> ConsoleResponse:
     brought = imports_page.found(visit)
     visit.imports.discard(brought)
-    text = visit.t.gettext("The file was deleted, and nothing of it was loaded.")
-    if not isinstance(brought.stage, HandedOver):
-        _record(visit, Act.FILE_DISCARDED, brought)
-    else:
+    if isinstance(brought.stage, HandedOver):
         text = visit.t.gettext("The entry is gone from this list. What was loaded stays.")
+    elif isinstance(brought.stage, Failed) and brought.stage.accepted_as:
+        text = visit.t.gettext("The file was deleted. What was loaded of it stays.")
+        _resolve_accepted(visit, brought.stage.accepted_as)
+    else:
+        text = visit.t.gettext("The file was deleted, and nothing of it was loaded.")
+        _record(visit, Act.FILE_DISCARDED, brought)
     # The import has no page any more, so the links of the answer lead to the list.
     visit = replace(visit, path=IMPORT_PATH)
     view = imports_page.read(visit)
     return show(visit, imports_page.PAGE, view, outcome=FormResult(text, "good"), as_json=f"{IMPORT_PATH}.json")
+
+
+def _resolve_accepted(visit: Visit, name: str) -> None:
+    """Close the item of a file whose load has not begun: a person has seen it, and discards the file."""
+    identity = accepted_item(name).identity
+    items = [item for item in visit.store.reads.open_items() if item.identity == identity]
+    if items:
+        close_by_hand(visit.settings, "resolve", items, visit.session.actor, visit.now)

@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence, Set
+from contextlib import closing, suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -19,6 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil import bootstrap
 from counterfoil.console.imports import (
     Asking,
     BroughtIn,
@@ -30,6 +32,7 @@ from counterfoil.console.imports import (
     Stage,
 )
 from counterfoil.conversions import conversion_limits, known_bases, known_franchises, known_shops
+from counterfoil.domain.open_items import accepted_item
 from counterfoil.domain.shops import NOTHING_SET
 from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import ConversionRequest, InputFile
@@ -48,6 +51,7 @@ from counterfoil.ingest.converted_exports import ConvertedExport, convert, read_
 from counterfoil.machine.uploaded_files import safe_name
 from counterfoil.model.calendar import quiet_closing
 from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.messages import Message
 from counterfoil.model.text import counted
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
@@ -59,6 +63,11 @@ LOADER = "counterfoil.cli.keyless_load"
 UNFINISHED = ".part"
 MAX_PROBLEM = 600
 READ_BYTES = 1 << 20
+NO_RESULT = Message(
+    "no_result",
+    "The process that compares and loads records ended without a result (exit status {status}). If the status is -9, "
+    "the machine had too little memory.",
+)
 # The exit statuses of a load that rejected some records, and of one that differs sharply from earlier ones.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
@@ -332,9 +341,17 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
         brought.delete_files()
         return
     arguments = ["--accept-change"] if is_accepted else []
-    process = _start_loader(settings, "load", checked.records, arguments)
+    # Until the load begins, the item is all that says that somebody has accepted the file.
+    with closing(bootstrap.store(settings).ledger()) as ledger:
+        ledger.add_items([accepted_item(handed.name)])
+    try:
+        process = _start_loader(settings, "load", checked.records, arguments)
+    except OSError:
+        _close_item(settings, handed.name)
+        raise
     brought.stage = handed
-    brought.loader = threading.Thread(target=_load, args=(brought, checked, handed, process), name="load", daemon=True)
+    work = (settings, brought, checked, handed, process)
+    brought.loader = threading.Thread(target=_load, args=work, name="load", daemon=True)
     brought.loader.start()
 
 
@@ -355,17 +372,37 @@ def _deliver(records: Path, folder: Path) -> None:
         raise
 
 
-def _load(brought: BroughtIn, checked: Checked, handed: HandedOver, process: "subprocess.Popen[bytes]") -> None:
+def _load(
+    settings: Settings, brought: BroughtIn, checked: Checked, handed: HandedOver, process: "subprocess.Popen[bytes]"
+) -> None:
+    """Wait for the process that loads. If its load has not begun, the item of the file says why."""
     try:
         result = _result_of(process, brought, is_check=False)
     except _LoadHeld as held:
+        _close_item(settings, handed.name)
         brought.stage = replace(checked, doubts=held.doubts)
         return
-    except (_Discarded, ConversionFailed) as error:
-        brought.stage = Failed(problem=str(error)[:MAX_PROBLEM], is_loading=True)
+    except ConversionFailed as error:
+        brought.stage = Failed(problem=str(error)[:MAX_PROBLEM], accepted_as=handed.name)
+        _change_item(settings, handed.name, reason=str(error))
     else:
         brought.stage = replace(handed, load=result.load)
     brought.delete_files()
+
+
+def _close_item(settings: Settings, name: str) -> None:
+    """Close the item of a file that was accepted, because a person decides about the file again."""
+    _change_item(settings, name, closed_by="discarded")
+
+
+def _change_item(settings: Settings, name: str, **changes: str) -> None:
+    """Change the item of a file that was accepted, if its load has not begun."""
+    identity = accepted_item(name).identity
+    # If the store is not available, the item stays as it is, and is due after a while.
+    with suppress(StoreUnavailable, StoreMismatch):
+        items = [item for item in bootstrap.store(settings).reads().open_items() if item.identity == identity]
+        with closing(bootstrap.store(settings).ledger()) as ledger:
+            ledger.change_items([replace(item, **changes) for item in items])
 
 
 def _start_loader(
@@ -400,8 +437,10 @@ def _result_of(process: "subprocess.Popen[bytes]", brought: BroughtIn, *, is_che
     try:
         result = msgspec.json.decode(printed, type=_LoaderResult)
     except msgspec.MsgspecError:
-        last = said.decode("utf-8", "replace").strip().splitlines()[-1:] or ["the process ended without a message"]
-        raise ConversionFailed(last[0].removeprefix("counterfoil: ")) from None
+        lines = said.decode("utf-8", "replace").strip().splitlines()
+        if not lines:
+            raise ConversionFailed(NO_RESULT(status=process.returncode)) from None
+        raise ConversionFailed(lines[-1].removeprefix("counterfoil: ")) from None
     if not is_check and process.returncode == SUDDEN_CHANGE:
         raise _LoadHeld(result.doubts)
     return result

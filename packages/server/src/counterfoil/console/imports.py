@@ -95,8 +95,8 @@ class Failed(Struct, frozen=True, kw_only=True):
     """The files cannot be converted or loaded. The text says why and what to do."""
 
     problem: str
-    is_loading: bool = False
-    """Whether they were accepted, and the load has failed."""
+    accepted_as: str | None = None
+    """If they were accepted, and the load has failed: the name under which they were to be loaded."""
 
 
 class HandedOver(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,8 @@
 An item stays open until its own file is loaded, or the operator closes it. An unfinished load, which is an item once
 another load has begun, stays open until a load of the same source has finished. That another file of the same name was
 loaded, or that the file is gone, says nothing about its records.
+
+A file that was accepted in the console is an item (`not_begun`) until its load begins.
 """
 
 import re
@@ -12,11 +14,11 @@ from typing import Any, Final, Literal
 from msgspec import Struct, json
 from msgspec.structs import asdict
 
-from counterfoil.model.calendar import DAY_MS
+from counterfoil.model.calendar import DAY_MS, MINUTE_MS
 from counterfoil.model.text import counted, printable
 
-Kind = Literal["rejects", "quarantined", "needs_answers", "held", "unfinished"]
-KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "needs_answers", "held", "unfinished")
+Kind = Literal["rejects", "quarantined", "needs_answers", "held", "unfinished", "not_begun"]
+KINDS: Final[tuple[Kind, ...]] = ("rejects", "quarantined", "needs_answers", "held", "unfinished", "not_begun")
 Verb = Literal["resolve", "accept", "discard"]
 Closing = Literal["loaded", "resolved", "accepted", "discarded"]
 
@@ -25,6 +27,8 @@ MAX_FILES = 250
 OTHER_FILES = ""
 # Everything that is read from standard input has this name.
 STANDARD_INPUT = "stdin"
+# A large file that was accepted in the console is compared with the store for some minutes before its load begins.
+LOAD_BEGINS_MS = 10 * MINUTE_MS
 # At most this many characters of a reason are stored.
 MAX_REASON = 600
 CLOSED_ITEMS_KEPT_MS = 400 * DAY_MS
@@ -87,9 +91,18 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         lines, unfinished = f"{counted(self.lines or 0, 'line')} of load {self.load}", f"unfinished load {self.load}"
-        others = {"rejects": lines, "unfinished": unfinished, "needs_answers": "needs answers"}
+        others = {
+            "rejects": lines,
+            "unfinished": unfinished,
+            "needs_answers": "needs answers",
+            "not_begun": "load not begun",
+        }
         what = others.get(self.kind, self.kind)
         return f"item {self.number}: {self.source}, {what}"
+
+    def is_due(self, now: int) -> bool:
+        """Return whether the item is a reason to worry: a load that was accepted may take a while to begin."""
+        return self.kind != "not_begun" or bool(self.reason) or now - self.opened_at > LOAD_BEGINS_MS
 
     def values(self) -> dict[str, Any]:
         """Return the parameters of the statements with which a ledger stores the item."""
@@ -111,6 +124,11 @@ def limited(counts: Mapping[str, int]) -> dict[str, int]:
     if others := sum(counts.values()) - sum(first.values()):
         first[OTHER_FILES] = first.get(OTHER_FILES, 0) + others
     return first
+
+
+def accepted_item(name: str) -> OpenItem:
+    """Return the item of a file that was accepted in the console and is loaded under this name."""
+    return OpenItem(identity=f"accepted {name}", kind="not_begun", files={name: 0})
 
 
 def oldest(items: Sequence[OpenItem]) -> int | None:

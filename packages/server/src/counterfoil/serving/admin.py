@@ -287,7 +287,7 @@ def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
 
 def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
     with suppress(StoreUnavailable, StoreMismatch):
-        items = inspection.open_items()
+        items = [item for item in inspection.open_items() if item.is_due(now)]
         yield metric_kinds.OPEN_ITEMS({kind: sum(item.kind == kind for item in items) for kind in KINDS})
         yield metric_kinds.OPEN_ITEMS_OLDEST_SECONDS(max(0, now - (oldest(items) or now)) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)

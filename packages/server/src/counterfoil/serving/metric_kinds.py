@@ -66,7 +66,8 @@ KEYS_AT_QUOTA = MetricKind(
 OPEN_ITEMS = MetricKind(
     "open_items",
     "Loads with rejected lines that wait (rejects), files in quarantine (quarantined), exports that need answers "
-    "(needs_answers), held files (held), and unfinished loads (unfinished).",
+    "(needs_answers), held files (held), unfinished loads (unfinished), and files that were accepted in the console "
+    "and not loaded (not_begun).",
     labels=("kind",),
 )
 OPEN_ITEMS_OLDEST_SECONDS = MetricKind(
