@@ -155,26 +155,34 @@ def _list(*path: str) -> list[_Phrase]:
     return found
 
 
-@cache
-def _by_last_word(*path: str) -> dict[str, list[_Phrase]]:
-    """Return the phrases of a table by their last word, or by "" if they may be a part of a word."""
+def _by_last_word(phrases: Iterable[_Phrase]) -> dict[str, list[_Phrase]]:
+    """Return phrases by their last word, or by "" if they may be a part of a word."""
     found: dict[str, list[_Phrase]] = {}
-    for phrase in _list(*path):
+    for phrase in phrases:
         key = "" if _UNSPACED.match(phrase.words[0]) else phrase.words[-1]
         found.setdefault(key, []).append(phrase)
     return found
 
 
+@cache
+def _table_by_last_word(*path: str) -> dict[str, list[_Phrase]]:
+    return _by_last_word(_list(*path))
+
+
 def _found(words: Sequence[str], *path: str) -> list[_Phrase]:
     """Return the phrases of a table that a text contains."""
-    table = _by_last_word(*path)
+    return _contained(words, _table_by_last_word(*path))
+
+
+def _contained(words: Sequence[str], phrases: Mapping[str, Sequence[_Phrase]]) -> list[_Phrase]:
+    """Return those phrases, given by their last word, that a text contains."""
     last_words = dict.fromkeys(words)
     if not all(map(str.isascii, words)):
         # Phrases that may be a part of a word are in scripts without spaces.
         last_words[""] = None
     found = []
     for last_word in last_words:
-        found += [phrase for phrase in table.get(last_word, ()) if phrase.is_in(words)]
+        found += [phrase for phrase in phrases.get(last_word, ()) if phrase.is_in(words)]
     return found
 
 
@@ -300,10 +308,10 @@ def _languages_of(heading: str) -> list[str]:
     """Return the languages of which a heading contains the longest phrase."""
     words = words_of(heading)
     longest: dict[str, int] = {}
-    for language, phrases in _heading_phrases().items():
-        letters = [phrase.letters for phrase in phrases if phrase.is_in(words)]
-        if letters:
-            longest[language] = max(letters)
+    for language, phrases in _headings_by_last_word().items():
+        contained = _contained(words, phrases)
+        if contained:
+            longest[language] = max(phrase.letters for phrase in contained)
     most_letters = max(longest.values(), default=0)
     return [language for language, letters in longest.items() if letters == most_letters]
 
@@ -316,6 +324,12 @@ def _heading_phrases() -> dict[str, list[_Phrase]]:
         for language, text in word_table("headings", role).items():
             found.setdefault(language, []).extend(_phrases(text))
     return found
+
+
+@cache
+def _headings_by_last_word() -> dict[str, dict[str, list[_Phrase]]]:
+    """Return the phrases of headings by language and last word."""
+    return {language: _by_last_word(phrases) for language, phrases in _heading_phrases().items()}
 
 
 def may_change_totals(heading: str) -> bool:
@@ -467,23 +481,25 @@ def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | N
     return 100
 
 
-def _are_in(languages: Sequence[str], headings: Sequence[str]) -> bool:
+def _are_in(languages: tuple[str, ...], headings: Sequence[str]) -> bool:
     """Return whether headings have phrases of these languages that no other one has."""
     found = []
     for heading in headings:
         words = words_of(heading)
-        found += [phrase for phrase in _phrases_only_in(languages) if phrase.is_in(words)]
+        found += _contained(words, _phrases_only_in(languages))
     # One word may also be a word of another language.
     return len(found) > 1 or any(_UNSPACED.match(phrase.words[0]) for phrase in found)
 
 
-def _phrases_only_in(languages: Sequence[str]) -> list[_Phrase]:
+@cache
+def _phrases_only_in(languages: tuple[str, ...]) -> dict[str, list[_Phrase]]:
+    """Return the phrases of headings that no other language has, by their last word."""
     own: set[tuple[str, ...]] = set()
     others: set[tuple[str, ...]] = set()
     for language, phrases in _heading_phrases().items():
         words = own if language in languages else others
         words.update(phrase.words for phrase in phrases)
-    return [_Phrase(words) for words in own - others]
+    return _by_last_word(_Phrase(words) for words in own - others)
 
 
 @lru_cache(maxsize=1000)
