@@ -1,4 +1,4 @@
-"""The SQL in docs/own-client.md computes the same digests as the service.
+"""The SQL in docs/examples/digests.sql computes the same digests as the service.
 
 The statements for DuckDB and PostgreSQL run unchanged on a pulled copy. Those for
 BigQuery and Snowflake are parsed in their dialects, translated, and run in DuckDB.
@@ -19,13 +19,14 @@ from client.targets import TARGETS
 from counterfoil.client import Client
 from running_service import RunningService
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "own-client.md"
+DOCS = Path(__file__).parents[2] / "docs"
 TRANSLATED = ("bigquery", "snowflake")
 NAMES = ("shopId", "day", "bills", "voids", "net", "tip", "hash")
 
 
 def statement(dialect: str) -> str:
-    [code] = re.findall(rf"```sql\n-- {dialect}\n(.*?);\n```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    statements = (DOCS / "examples" / "digests.sql").read_text("utf-8")
+    [code] = re.findall(rf"^-- {dialect}\n(.*?);\n", statements, re.DOTALL | re.MULTILINE)
     return str(code)
 
 
@@ -64,7 +65,7 @@ def _with_wide_numbers(node: exp.Expr) -> exp.Expr:
 
 
 def test_the_python_function_gives_the_hash_of_the_service(service: RunningService, branch: r.Record) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "own-client.md").read_text("utf-8"), re.DOTALL)
     [code] = [block for block in blocks if "sqlite3" not in block]
     defined: dict[str, Any] = {}
     exec(code, defined)  # noqa: S102 - the code comes from our own documentation

@@ -10,29 +10,31 @@ from jsonschema import validate
 from counterfoil.importer.form import MOST_OPTIONS, FormFiles, form_of, json_of, json_schema
 from counterfoil.importer.proposal import form
 
-PAGE = (Path(__file__).parents[2] / "docs" / "import-form.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "import-form.md").read_text("utf-8")
+DOCUMENTED = (DOCS / "examples" / "form.json").read_text("utf-8")
 
 
 ANSWERS = {"shop": "riverside", "timezone": "Asia/Bangkok", "franchise": "none", "closing": "04:00"}
 
 
-def documented(language: str = "json") -> str:
-    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def documented_export() -> str:
+    found = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert found
     return found[1]
 
 
 def test_the_documented_form_is_that_of_the_documented_export(tmp_path: Path) -> None:
     export = tmp_path / "export.csv"
-    export.write_text(documented("text"), "utf-8")
+    export.write_text(documented_export(), "utf-8")
     made = form(FormFiles((export,)), ANSWERS, today=date(2026, 11, 20))
-    assert json.loads(json_of(made)) == json.loads(documented())
+    assert json.loads(json_of(made)) == json.loads(DOCUMENTED)
 
 
 def test_the_documented_form_fits_the_schema_and_is_read_without_loss() -> None:
-    content = json.loads(documented())
+    content = json.loads(DOCUMENTED)
     validate(content, json_schema())
-    read = form_of(documented())
+    read = form_of(DOCUMENTED)
     assert json.loads(json_of(read)) == content
     assert [question.id for question in read.open] == ["net"]
     assert not read.is_complete
