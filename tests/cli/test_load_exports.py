@@ -487,5 +487,31 @@ def test_the_other_files_that_wait_are_loaded_with_json_too_and_are_in_it(
     assert counterfoil.stored() == (9, Decimal("2824.80"))
 
 
+def test_a_known_till_whose_dates_may_be_in_either_order_waits_and_the_order_is_remembered(
+    counterfoil: Command, spool: Path, take: Take, tmp_path: Path
+) -> None:
+    text = (EXAMPLES / "loyverse-receipts.csv").read_text("utf-8")
+    (reason,) = take({"1.csv": text.replace("11/14/26", "11/12/26")}, None)
+    assert "1.csv needs answers: its dates do not show whether the day or the month comes first" in reason
+    item = counterfoil.json("loads", "open")[0]
+    importing = ("import", "--item", item["number"], "--load")
+    assert 'order = "mdy"  12 November 2026' in counterfoil(*importing, status=7).stderr
+    assert json.loads(counterfoil(*importing, "--json", status=7).stdout)["questions"][0]["id"] == "order"
+    answers = tmp_path / "answers.toml"
+    answers.write_text('order = "mdY"\n', "utf-8")
+    assert "use dmy or mdy" in counterfoil(*importing, "--answers", answers, status=2).stderr
+    answers.write_text('order = "mdy"\n', "utf-8")
+    counterfoil(*importing, "--answers", answers)
+    assert counterfoil.stored()[0] == 3
+    take({"2.csv": text.replace("11/14/26", "11/10/26").replace("1-000", "1-001")}, None)
+    days = counterfoil.json("loads", counterfoil.json("loads")[0]["number"])["totals"]["days"]
+    assert [day["day"] for day in days] == ["2026-11-10"]
+    # An answer that the dates refute is not ignored.
+    (other := tmp_path / "3.csv").write_text(text, "utf-8")
+    answers.write_text('order = "dmy"\n', "utf-8")
+    refused = counterfoil("import", other, "--answers", answers, "--load", status=1)
+    assert "11/14/26, but dates.order is dmy" in refused.stderr
+
+
 def test_an_item_that_is_not_there_is_refused(counterfoil: Command) -> None:
     assert "no open item 7" in counterfoil("import", "--item", 7, "--load", status=2).stderr

@@ -158,6 +158,19 @@ def test_what_a_known_till_does_not_say_is_asked(alice: Operator, name: str, sai
     assert (found["state"], found["totals"]["net"]) == ("checked", net)
 
 
+def test_dates_that_may_be_in_either_order_are_asked_about_once(console: RunningConsole, alice: Operator) -> None:
+    receipts = LOYVERSE.read_bytes().replace(b"11/14/26", b"11/12/26")
+    address = brought(alice, ("receipts.csv", receipts))
+    assert "12 November 2026" in alice.page(address)
+    assert send(alice, f"{address}/answers", **{"answer:order": "mdy"}).status_code == 303
+    settled(alice, address, "reading")
+    assert send(alice, f"{address}/answers", **FACTS).status_code == 303
+    assert settled(alice, address, "reading")["totals"]["firstDay"] == "2026-11-12"
+    accept(alice, address)
+    another = brought(alice, ("more.csv", receipts.replace(b"11/12/26", b"11/11/26").replace(b"1-000", b"1-001")))
+    assert alice.json(f"{another}.json")["state"] == "checked"
+
+
 def test_a_file_in_which_no_row_can_be_read_cannot_be_accepted(alice: Operator) -> None:
     heading = LOYVERSE.read_text("utf-8-sig").splitlines()[0]
     address = brought(alice, ("receipts.csv", heading.encode() + b"\n" + b"x," * 18 + b"\n"))

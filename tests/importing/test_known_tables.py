@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from openpyxl import Workbook
 
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.formats import built_in_tables
+from counterfoil.importing.results import ImportFailed, OrderMissing
 from importing.exports import EXAMPLES, Outcome, imported, written
 
 
@@ -120,13 +121,64 @@ def test_older_transactions_of_square_have_no_status(tmp_path: Path) -> None:
     assert sums(imported(None, export)) == sums(example("square-transactions.csv"))
 
 
-def test_the_time_zone_of_an_export_shows_whether_the_month_comes_first(tmp_path: Path) -> None:
-    for zone, day in (("Eastern Time (US & Canada)", "2026-11-05"), ("Europe/London", "2026-05-11")):
-        changes = ("2026-11-14", "11/05/2026"), ("Pacific Time (US & Canada)", zone)
-        export = changed(tmp_path, "square-transactions.csv", *changes)
-        assert imported(None, export).bills[0]["closedAt"].startswith(day)
-    with pytest.raises(ImportFailed, match="--date-order"):
+@pytest.mark.parametrize("zone", ["Eastern Time (US & Canada)", "Europe/London"])
+def test_neither_a_time_zone_nor_days_near_each_other_show_whether_the_month_comes_first(
+    tmp_path: Path, zone: str
+) -> None:
+    # Read with the month first, all bills are of one week, and with the day first of many months, or in the future.
+    changes = ("2026-11-14", "11/05/2026"), ("Pacific Time (US & Canada)", zone)
+    export = changed(tmp_path, "square-transactions.csv", *changes)
+    with pytest.raises(OrderMissing, match="--date-order") as missing:
         imported(None, export, today=date(2026, 11, 6))
+    assert missing.value.dates == ("11/05/2026",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "day"),
+    [
+        # A cell of another row, another column with the same day, or one that is a date in one order only.
+        (("11/05/2026", "", "11/13/2026"), "2026-11-05"),
+        (("11/05/2026", "2026-11-05 18:07", "11/05/2026"), "2026-11-05"),
+        (("11/05/2026", "20260511-0001", "11/05/2026"), "2026-05-11"),
+        (("11/05/2026", "Tue", "11/05/2026"), None),
+        (("11/05/2026", "Mon", "11/05/2026"), "2026-05-11"),
+        (("11/05/2026", "11/14/2026", "11/05/2026"), "2026-11-05"),
+        # Neither a date that is far away nor one of which only some rows have the day.
+        (("11/05/2026", "01/30/2026", "11/05/2026"), None),
+        (("11/05/2026", "2026-11-05", "10/05/2026"), None),
+    ],
+)
+def test_another_cell_or_column_shows_whether_the_month_comes_first(
+    tmp_path: Path, cells: tuple[str, str, str], day: str | None
+) -> None:
+    first, beside, second = cells
+    text = (EXAMPLES / "square-transactions.csv").read_text("utf-8")
+    header, row, *_ = text.splitlines()
+    row = row.replace("Pacific Time (US & Canada)", "Europe/London").replace("2026-11-14", first)
+    other = row.replace("sqTx0001", "sqTx0009").replace(f"{first},", f"{second},", 1)
+    export = written(tmp_path, f"{header},Deposit\n{row},{beside}\n{other},{beside}\n")
+    if day is None:
+        with pytest.raises(OrderMissing):
+            imported(None, export)
+        return
+    assert imported(None, export).bills[0]["closedAt"].startswith(day)
+
+
+def test_the_order_of_dates_that_was_answered_for_a_known_till_is_kept_beside_its_mapping(tmp_path: Path) -> None:
+    folder = tmp_path / "mappings"
+    folder.mkdir()
+    table = next(table for table in built_in_tables() if table.recognition.name == "Loyverse receipts")
+    recognise = f'[recognise]\nname = "Loyverse receipts"\ncolumns = {list(table.recognition.columns)}\n'
+    (folder / "dates.toml").write_text(recognise + '[dates]\norder = "mdy"\n', "utf-8")
+    export = changed(tmp_path, "loyverse-receipts.csv", ("11/14/26", "11/12/26"))
+    found = imported(None, export, own_mappings=folder)
+    assert {bill["closedAt"][:10] for bill in found.bills} == {"2026-11-12"}
+    # With items, and a day that contradicts it.
+    items = changed(tmp_path, "loyverse-receipts-by-item.csv", ("11/14/26", "11/12/26"))
+    assert imported(None, export, items, own_mappings=folder).bills[0]["lines"]
+    other = changed(tmp_path, "loyverse-receipts.csv", ("11/14/26", "14/11/26"))
+    with pytest.raises(ImportFailed, match="14/11/26, but"):
+        imported(None, other, own_mappings=folder)
 
 
 def test_a_new_shop_of_square_has_the_time_zone_of_its_transactions() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from counterfoil.importer.form import Form, FormFiles
 from counterfoil.importer.proposal import form
-from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.results import ImportFailed, OrderMissing
 from importing.exports import Outcome, imported, written
 
 TODAY = date(2026, 12, 20)
@@ -263,6 +263,17 @@ def test_a_single_day_that_is_probable_only_in_the_other_order_is_refused(tmp_pa
     with pytest.raises(ImportFailed, match="2026-03-01"):
         imported("csv", export, mapping=mapping, today=date(2026, 3, 2))
     assert imported("csv", export, mapping=mapping, today=date(2026, 3, 2), is_order_sure=True).bills
+
+
+def test_days_that_are_the_same_in_both_orders_leave_the_order_open_for_later_files(tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, TOTALS + "1,11/11/2026 10:00,60\n2,11/11/2026 11:00,40\n")
+    assert 'order = "auto"' in mapping
+    # Read with the day first, the days are near each other: that does not say what they are.
+    near = written(tmp_path, TOTALS + "3,10/11/2026 10:00,60\n4,12/11/2026 10:00,60\n")
+    with pytest.raises(OrderMissing):
+        imported("csv", near, mapping=mapping, today=TODAY)
+    proven = written(tmp_path, TOTALS + "3,10/11/2026 10:00,60\n4,13/11/2026 10:00,60\n")
+    assert imported("csv", proven, mapping=mapping, today=TODAY).bills[0]["closedAt"].startswith("2026-11-10")
 
 
 def test_a_file_with_the_day_first_is_refused_if_the_sample_has_the_year_first(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from msgspec import json
 from counterfoil.backends.sqlite.mappings import FOLDER
 from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import Kind
+from counterfoil.importing.formats import built_in_tables, own_tables
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sorted_rows import LINE, PAYMENT
@@ -65,12 +66,38 @@ def remember(
         # Two exports of the same name have different columns, and neither mapping may replace the other.
         digest = hashlib.sha256(mapping.encode()).hexdigest()[:8]
         path = folder / f"{path.stem}-{digest}.toml"
+    _write(path, mapping)
+    return path
+
+
+def remember_order(settings: Settings, given: Path | None, titles: Collection[str], order: str) -> list[Path]:
+    """Write in which order the dates of known tables are, and return the paths. The caller records who said it.
+
+    A mapping without an ID only changes the table of this name and with these headings.
+    """
+    folder = given or settings.store / FOLDER
+    make_folder(folder)
+    paths = []
+    for title in titles:
+        tables = [table for table in (*own_tables(folder), *built_in_tables()) if table.has_id]
+        same_name = [table.recognition for table in tables if table.recognition.name == title]
+        # Of two mappings with the same name, nothing says which one read the file.
+        if len(same_name) != 1:
+            continue
+        [recognition] = same_name
+        name, columns = json.encode(recognition.name).decode(), json.encode(recognition.columns).decode()
+        path = folder / mapping_name(Path(f"{title} dates"))
+        _write(path, f'[recognise]\nname = {name}\ncolumns = {columns}\n\n[dates]\norder = "{order}"\n')
+        paths.append(path)
+    return paths
+
+
+def _write(path: Path, mapping: str) -> None:
     with draft_of(path) as draft, open_output(draft, name=path) as file:
         file.write(mapping.encode())
-        if is_shared(folder):
+        if is_shared(path.parent):
             # The user who watches a folder reads it, whatever the umask is.
             os.fchmod(file.fileno(), 0o640)
-    return path
 
 
 def _recognise_section(export: Path, form: Form, kinds: Collection[Kind]) -> str:

@@ -15,12 +15,12 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import is_total_label
 from counterfoil.importing.results import RowProblem
 from counterfoil.importing.sheets import TableFile, TableRow
-from counterfoil.importing.values import POINT, DateFormat, NumberFormat, UnreadableCell, number_in, read_decimal
+from counterfoil.importing.values import POINT, NumberFormat, UnreadableCell, number_in, read_decimal
 
 SCALE = 10_000
 """Amounts are whole numbers of this part of the currency's unit."""
 FEW_VALUES = 40
-ANY_CENTURY = DateFormat(is_any_century=True)
+ANY_CENTURY = cell_values.ANY_CENTURY
 _HAS_MARK = re.compile("[:.]")
 _COMPACT_CLOCK = re.compile(r"\d{3,6}", re.ASCII)
 _EPOCH = re.compile(r"1\d{9}(?:\d{3})?(?:\.\d+)?", re.ASCII)

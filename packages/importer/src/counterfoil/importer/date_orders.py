@@ -12,14 +12,12 @@ from counterfoil.importer.columns import FEW_VALUES, TableColumn, day_of
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importing import values
 from counterfoil.importing.checks import SPREAD
-from counterfoil.importing.values import AUTO, DATE_ORDERS, ordered_date
+from counterfoil.importing.values import AUTO, DATE_ORDERS, ONE_DAY, has_day, ordered_date
 
 MOST_COMPARED = 500
 """So many rows show whether another column has the same days."""
 LONGEST_HISTORY, LONGEST_AHEAD = timedelta(days=5 * 366), timedelta(days=366)
 """No till exports bills from so many years ago, or from so far ahead."""
-ONE_DAY = timedelta(days=1)
-"""By so much, the number of a bill may be before its time, which is after midnight."""
 NEAR_COLUMN = timedelta(days=31)
 """By so much, two dates of a bill differ at most, such as those of its sale and its payout."""
 _SORTABLE_DAY = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2([0-3]\d)(?!\d)", re.ASCII)
@@ -100,7 +98,7 @@ class DateOrder:
         fitting = []
         for order, days in self._days.items():
             pairs = list(zip(cells, days, strict=True))[:MOST_COMPARED]
-            if pairs and all(_has_day(cell, day) for cell, day in pairs):
+            if pairs and all(has_day(cell, day) for cell, day in pairs):
                 fitting.append(order)
         return fitting[0] if len(fitting) == 1 else None
 
@@ -189,16 +187,3 @@ def _style(text: str) -> tuple[str, bool]:
     """Return how a date is written: what separates its numbers, and whether its year has four digits."""
     found = _DATE.search(text)
     return (found[1], bool(_FULL_YEAR.search(found[0]))) if found else ("", False)
-
-
-def _has_day(cell: str, day: date) -> bool:
-    """Return whether a cell has a day or the one beside it, written so that no order matters, or the day's name."""
-    if cell.casefold() in (f"{day:%a}".casefold(), f"{day:%A}".casefold()):
-        return True
-    digits = re.sub(r"\D", "", cell)
-    for near in (day - ONE_DAY, day, day + ONE_DAY):
-        if f"{near:%Y%m%d}" in digits or digits.startswith(f"{near:%y%m%d}"):
-            return True
-        if not ordered_date(cell) and day_of(cell, "ymd") == near:
-            return True
-    return False

@@ -31,6 +31,7 @@ from counterfoil.importing.results import (
     ImportFailed,
     ImportNote,
     NotRecognised,
+    OrderMissing,
     Reason,
     RejectedRow,
     ShopElsewhere,
@@ -184,6 +185,8 @@ def _convert(request: ConversionRequest, out: IO[bytes]) -> FailedMessage | None
         raise
     except TooManyCells:
         return FailedMessage(VERSION, TOO_MANY_CELLS.format(most=request.max_cells), "cells")
+    except OrderMissing as error:
+        return FailedMessage(VERSION, str(error), "order", error.dates)
     except BaseException as error:  # noqa: BLE001 - a panic of a library in Rust is no `Exception`
         return FailedMessage(VERSION, *_reason(error))
     return None

@@ -15,10 +15,10 @@ from counterfoil.importing.results import PreviewColumn, Reason
 
 VERSION: Final = 1
 Kind = Literal["bills", "lines", "payments"]
-Cause = Literal["export", "unknown", "base", "zone", "disk", "memory", "cells", "package", "error"]
+Cause = Literal["export", "unknown", "base", "zone", "order", "disk", "memory", "cells", "package", "error"]
 """Why nothing is converted: the export or its mapping, an export that nobody has answered for, members without a base,
-shops without a time zone, a full disk, a limit, a package that is not installed (then the text is its name), or an
-error of the converter."""
+shops without a time zone, dates of which nothing shows whether the day comes first, a full disk, a limit, a package
+that is not installed (then the text is its name), or an error of the converter."""
 
 
 class InputFile(Struct, frozen=True):
@@ -180,6 +180,8 @@ class FailedMessage(ConverterMessage, frozen=True, tag="failed"):
     v: int
     text: str
     cause: Cause = "export"
+    dates: tuple[str, ...] | UnsetType = UNSET
+    """A few dates of which nothing shows whether the day or the month comes first."""
 
 
 Answer = (

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from counterfoil.importer.form import AnswerOption, LeftOutBills, Question, sentence
+from counterfoil.importer.form import AnswerOption, Form, LeftOutBills, Question, form_of, json_of, sentence
+from counterfoil.importing.checks import ORDERS
+from counterfoil.importing.values import ANY_CENTURY, day_in
 
 DEFAULT_GROUP, NO_GROUP = "my-group", "none"
 MIDNIGHT = "00:00"
@@ -18,6 +20,18 @@ def zone_question(default: str, first_time: str) -> Question:
         example = sentence("First bill: {time}", time=first_time[:MINUTES].replace("T", " "))
     text = sentence("The times name no zone. In which time zone are the shops?")
     return _question("timezone", text, {default: default}, default, example)
+
+
+def order_form(dates: Sequence[str]) -> Form:
+    """Return a form that only asks whether the day or the month comes first in dates that can be read in either way."""
+    options = []
+    for order in ORDERS:
+        days = [day_in(text, ANY_CENTURY, order) for text in dates]
+        shown = ", ".join(f"{day.day} {day:%B %Y}" for day in days if day)
+        options.append(AnswerOption(answer=order, text=shown, bills=0, net="", left_out=_NOTHING_LEFT_OUT))
+    text = sentence("Which days are these?  {first} … {last}", first=dates[0], last=dates[-1])
+    question = Question(id="order", text=text, kind="day", options=tuple(options))
+    return form_of(json_of(Form(file="", columns=(), rows=(), questions=(question,), answers={})))
 
 
 def group_question(new_shops: int, groups: Sequence[str]) -> Question:

@@ -6,7 +6,7 @@ one, or columns under each other's headings would otherwise come in as wrong mon
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
@@ -15,13 +15,14 @@ from msgspec import Struct
 from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
-from counterfoil.importing.results import ImportFailed, Reason
+from counterfoil.importing.results import ImportFailed, OrderMissing, Reason
 from counterfoil.importing.sheets import Sheet, TableRow, is_damaged
 from counterfoil.importing.values import (
     AUTO,
     NumberFormat,
     UnreadableCell,
     day_in,
+    has_day,
     number_shape,
     order_of,
     ordered_date,
@@ -36,6 +37,9 @@ ROUNDING, LARGEST_COIN = Decimal("0.011"), Decimal(1)
 # If day and month are swapped, the days of a file are months away from each other, or from those of the sample.
 MOST_ROWS, MOST_KNOWN = 500, 10_000
 SPREAD, FAR, NEAR, SOON = timedelta(days=28), timedelta(days=14), timedelta(days=31), timedelta(days=3)
+ORDERS = ("dmy", "mdy")
+# So many dates are shown where their order is asked for.
+MOST_DATES = 3
 
 
 class CheckedColumn(Struct, frozen=True):
@@ -227,16 +231,6 @@ def text_of(source: CellSource) -> str:
     return f"-{text}" if source.negate else text
 
 
-def probable_order(cells: Collection[str], dates: cell_values.DateFormat, today: date | None) -> str | None:
-    """Return the order of day and month if the days of a file are improbable in the other one."""
-    days, swapped = _days_in(cells, dates, "dmy"), _days_in(cells, dates, "mdy")
-    if not cells or len(days) < len(cells) or len(swapped) < len(cells):
-        return None
-    if _is_excluded(days, swapped, today):
-        return "mdy"
-    return "dmy" if _is_excluded(swapped, days, today) else None
-
-
 def _days_in(cells: Collection[str], dates: cell_values.DateFormat, order: str) -> list[date]:
     """Return the days of those cells that have one in this order."""
     days = []
@@ -287,62 +281,102 @@ def _first_and_last(days: Sequence[date]) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-class WrittenDates(Struct):
+class OrderByColumns:
+    """Finds the order of day and month by the other columns of a sheet, on the first rows whose dates do not show it.
+
+    A column proves an order if it has the day of each of these rows in a way that depends on no order, such as
+    `2026-04-03` or `20260403-17`, or as a date that can be read in this order only, and is near the day.
+    """
+
+    def __init__(self) -> None:
+        self._rows_left = MOST_ROWS
+        self._possible: dict[int, set[str]] = {}
+
+    def add(self, day: str, written: cell_values.DateFormat, cells: Sequence[str]) -> None:
+        """Compare a row whose day is written so that it has another day in the other order."""
+        if not self._rows_left:
+            return
+        self._rows_left -= 1
+        days = {order: day_in(day, written, order) for order in ORDERS}
+        for position, cell in enumerate(cells):
+            possible = self._possible.setdefault(position, set(ORDERS))
+            if possible:
+                possible &= _orders_with_day(cell, days, written)
+
+    def proven(self) -> set[str]:
+        """Return the orders that columns prove."""
+        found = set[str]()
+        for possible in self._possible.values():
+            if len(possible) == 1:
+                found |= possible
+        return found
+
+
+def _orders_with_day(cell: str, days: Mapping[str, date | None], written: cell_values.DateFormat) -> set[str]:
+    """Return the orders in which a cell has the day, or all if it is a date that may be read in either order."""
+    if not ordered_date(cell):
+        return {order for order, day in days.items() if day and has_day(cell, day)}
+    read = {order: day_in(cell, written, order) for order in ORDERS}
+    readable = {order for order, day in read.items() if day}
+    if len(readable) != 1:
+        return readable
+    [order] = readable
+    day, other = days[order], read[order]
+    return readable if day and other and abs(day - other) <= NEAR else set()
+
+
+class WrittenDates:
     """The dates of the bills of all sheets, which show in which order day, month and year are written."""
 
-    by_sheet: dict[str, set[str]] = {}
-    """The distinct dates that depend on the order of day and month."""
-    zones: set[str] = set()
-    """The time zones that rows name."""
+    def __init__(self, written: cell_values.DateFormat) -> None:
+        self._written = written
+        self._by_sheet: dict[str, set[str]] = {}
+        """The distinct dates that depend on the order of day and month."""
+        self._columns: dict[str, OrderByColumns] = {}
 
-    def add(self, sheet: str, cell: str) -> None:
+    def add(self, sheet: str, cell: str, row: Sequence[str]) -> None:
         day = ordered_date(cell)
-        if day:
-            self.by_sheet.setdefault(sheet, set()).add(day)
+        if not day:
+            return
+        self._by_sheet.setdefault(sheet, set()).add(day)
+        if self._written.order == AUTO and order_of(day) is None:
+            self._columns.setdefault(sheet, OrderByColumns()).add(day, self._written, row)
 
     def order(self, mapping: ImportMapping, *, today: date | None, is_sure: bool) -> str:
-        """Return the order of day, month and year. Raise `ImportFailed` if the dates of a file contradict it."""
+        """Return the order of day, month and year.
+
+        Raise `ImportFailed` if the dates of a file contradict it, and `OrderMissing` if nothing proves it.
+        """
         if mapping.dates.order == AUTO:
-            return self._order_that_shows(mapping.dates, today)
+            return self._proven_order()
         self._require_order(mapping, today, is_sure=is_sure)
         return mapping.dates.order
 
-    def _order_that_shows(self, written: cell_values.DateFormat, today: date | None) -> str:
-        """Return the order that the dates show, that of days which are probable, or that of the time zone."""
-        dates: list[str] = []
-        unclear: dict[str, str] = {}
+    def _proven_order(self) -> str:
+        """Return the order that a date shows, or another column. That days are near each other proves nothing."""
+        unclear: dict[str, list[str]] = {}
         proved: set[str] = set()
-        for sheet, days in self.by_sheet.items():
-            dates += days
+        for sheet, days in self._by_sheet.items():
             orders = {day: order_of(day) for day in sorted(days)}
             proved.update(order for order in orders.values() if order)
             without_order = [day for day, order in orders.items() if order is None]
             if without_order:
-                unclear[sheet] = without_order[0]
+                unclear[sheet] = without_order
         require_one_order(proved)
-        if proved:
+        if not proved:
+            for columns in self._columns.values():
+                proved |= columns.proven()
+        if len(proved) == 1:
             return proved.pop()
-        dates.sort()
-        order = probable_order(dates, written, today) or self._order_in_zone(dates, written, today)
-        if order is None and unclear:
-            raise unknown_order(*next(iter(unclear.items())))
-        return order or "dmy"
-
-    def _order_in_zone(self, dates: Sequence[str], written: cell_values.DateFormat, today: date | None) -> str | None:
-        """Return the usual order where the bills are, if their time zones have the same one and it is probable."""
-        orders = {cell_values.order_in_zone(str(cell_values.read_zone(zone))) for zone in self.zones if zone}
-        if len(orders) != 1:
-            return None
-        local = orders.pop()
-        if not local or improbable_days(dates, written, local, today, ()):
-            return None
-        return local
+        for sheet, dates in unclear.items():
+            raise unknown_order(sheet, dates)
+        return "dmy"
 
     def _require_order(self, mapping: ImportMapping, today: date | None, *, is_sure: bool) -> None:
         """Raise `ImportFailed` if the dates of a file are not in the mapping's order, or improbable in it."""
         order = mapping.dates.order
         other = "mdy" if order == "dmy" else "dmy"
-        for sheet, dates in self.by_sheet.items():
+        for sheet, dates in self._by_sheet.items():
             counts = Counter(map(order_of, dates))
             if order != "ymd" and counts[other] > counts[order]:
                 example = min(day for day in dates if order_of(day) == other)
@@ -366,10 +400,11 @@ def require_one_order(proved: Collection[str]) -> None:
         )
 
 
-def unknown_order(name: str, example: str) -> ImportFailed:
-    return ImportFailed(
-        f"the dates do not show whether the day or the month comes first: {name} has {example}. Use --date-order dmy "
-        "or --date-order mdy, or set dates.order in the mapping."
+def unknown_order(name: str, dates: Sequence[str]) -> OrderMissing:
+    return OrderMissing(
+        f"the dates do not show whether the day or the month comes first: {name} has {dates[0]}. Use --date-order dmy "
+        "or --date-order mdy, or set dates.order in the mapping.",
+        dates[:MOST_DATES],
     )
 
 

@@ -25,6 +25,7 @@ from counterfoil.importing.results import Imported, ImportFailed, NotRecognised,
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
+RECOGNISE = "recognise"
 CSV, DATABASE, NO_FORMAT = "csv", "database", "none"
 MEMBERS = "members"
 FORMATS = (
@@ -59,6 +60,20 @@ class KnownTable(Struct, frozen=True):
     headings: dict[str, str]
     is_own: bool
     """Whether the mapping is one of the operator's folder."""
+
+    @property
+    def has_id(self) -> bool:
+        """Whether the mapping stands for itself. One without an ID only changes the table that it names."""
+        return _has_id(self.content)
+
+    def changed(self, tables: Sequence["KnownTable"]) -> Self:
+        """Return the table with what mappings without an ID change in it, such as the order of its dates."""
+        content = self.content
+        for table in tables:
+            names_this = set(table.recognition.columns) == set(self.recognition.columns)
+            if not table.has_id and names_this and table.recognition.name == self.recognition.name:
+                content = merged(content, {name: value for name, value in table.content.items() if name != RECOGNISE})
+        return replace(self, content=content)
 
     @classmethod
     def read(cls, format_name: str, path: Path | Traversable, *, is_own: bool) -> Self:
@@ -291,7 +306,7 @@ def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str
 
     The file lacks one of its headings, or is one of the files that the mapping reads together.
     """
-    own = [table for table in tables if table.is_own]
+    own = [table for table in tables if table.is_own and table.has_id]
 
     def missing(table: KnownTable, headings: Collection[str]) -> list[str]:
         names = {table.headings.get(name, name) for name in headings}
@@ -316,7 +331,7 @@ def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str
 def _recognised_table(
     path: Path, tables: Sequence[KnownTable], on_read: OnRead, format_name: str | None
 ) -> RecognisedFile | None:
-    wanted = [table for table in tables if format_name in (None, table.format_name)]
+    wanted = [table for table in tables if table.has_id and format_name in (None, table.format_name)]
 
     def fits(headings: Collection[str]) -> bool:
         return any(table.fits(headings) for table in wanted)
@@ -329,6 +344,7 @@ def _recognised_table(
             # The operator's mappings come first, and of the built-in ones, the one that names the most headings.
             table = max(fitting, key=lambda known: (known.is_own, len(known.recognition.columns)))
             names = frozenset(table.headings.get(name, name) for name in columns)
+            table = table.changed(tables)
             return RecognisedFile(path, table.format_name, table.recognition.name, table, names, encoding)
     return None
 

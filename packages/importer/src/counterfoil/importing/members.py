@@ -192,7 +192,7 @@ class MemberImport:
             if usual is None or usual not in left:
                 name, example = next(iter(unclear.items()))
                 names = self._files[0].sheet.shown(*self._fields[name].names())
-                raise unknown_order(names, example)
+                raise unknown_order(names, [example])
             return usual
         return left[0] if left else "dmy"
 

@@ -69,6 +69,14 @@ class BaseMissing(ImportFailed):
     """Nothing says to which membership base the members of a table belong."""
 
 
+class OrderMissing(ImportFailed):
+    """No cell of a table shows whether the day or the month comes first. `dates` are a few of its dates."""
+
+    def __init__(self, text: str, dates: Sequence[str]) -> None:
+        super().__init__(text)
+        self.dates = tuple(dates)
+
+
 class ZoneMissing(ImportFailed):
     """Nothing names the time zone of the shops, although the times show that it is not the usual one."""
 

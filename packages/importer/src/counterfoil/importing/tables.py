@@ -166,7 +166,7 @@ class TableImport:
         self._mapping = mapping
         self._inputs = inputs
         self._options = options
-        self._dates = WrittenDates()
+        self._dates = WrittenDates(mapping.dates)
         # Distinct amounts of a known table, which show how its numbers are written.
         self._amounts: set[str] = set()
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
@@ -390,12 +390,9 @@ class TableImport:
         return [column.position for column in columns if column.field not in ("qty", "amounts.vat")]
 
     def _note_formats(self, row: TableRow, dated: Sequence[CellSource], amounts: Sequence[int]) -> None:
-        """Keep what a row shows about the order of dates, the time zone of the bills, and how numbers are written."""
+        """Keep what a row shows about the order of dates, and how numbers are written."""
         for source in dated:
-            self._dates.add(row.sheet.name, table_bills.cell_text(source, row, " "))
-        zone = self._mapping.bill.fields.get("timezone")
-        if zone and dated:
-            self._dates.zones.add(table_bills.cell_text(zone, row))
+            self._dates.add(row.sheet.name, table_bills.cell_text(source, row, " "), row.cells)
         if len(self._amounts) < MAX_AMOUNTS:
             self._amounts.update(row.cells[position] for position in amounts)
 

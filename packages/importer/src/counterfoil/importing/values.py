@@ -36,6 +36,8 @@ NIGHT_ENDS = time(6)
 MAX_SHOWN = 50
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 AUTO = "auto"
+ONE_DAY = timedelta(days=1)
+"""By so much, the number of a bill may be before its time, which is after midnight."""
 
 BLANKS = " \t\r\n\u00a0\ufeff"
 NO_RESULT = "#RESULT?"
@@ -194,6 +196,10 @@ class DateFormat(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 def check_zone(name: str | None) -> None:
     if name is not None and zone_named(name) is None:
         raise ValueError(f"timezone is {name!r}, which is not a time zone such as Asia/Bangkok")
+
+
+ANY_CENTURY = DateFormat(is_any_century=True)
+"""For dates of which only the day is compared."""
 
 
 def clean(cell: str) -> str:
@@ -442,6 +448,19 @@ def day_in(cell: str, written: DateFormat, order: str) -> date | None:
         return date.fromisoformat(read_day(cell, written, order))
     except UnreadableCell:
         return None
+
+
+def has_day(cell: str, day: date) -> bool:
+    """Return whether a cell has a day or the one beside it, written so that no order matters, or the day's name."""
+    if cell.casefold() in (f"{day:%a}".casefold(), f"{day:%A}".casefold()):
+        return True
+    digits = re.sub(r"\D", "", cell)
+    for near in (day - ONE_DAY, day, day + ONE_DAY):
+        if f"{near:%Y%m%d}" in digits or digits.startswith(f"{near:%y%m%d}"):
+            return True
+        if not ordered_date(cell) and day_in(cell, ANY_CENTURY, "ymd") == near:
+            return True
+    return False
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from counterfoil.cli import import_report
 from counterfoil.cli.auditing import record
-from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, read_answers
+from counterfoil.cli.import_asked import NOT_ANSWERED, Answered, answer, may_ask, open_order, read_answers
 from counterfoil.cli.import_files import input_files
 from counterfoil.cli.import_items import item_to_import, unanswered_items
 from counterfoil.cli.import_known import accept_totals, ask_shop_facts, facts_of
@@ -39,7 +39,7 @@ from counterfoil.importing.apis import APIS
 from counterfoil.importing.formats import CSV, DATABASE, FORMATS, built_in_tables
 from counterfoil.importing.mapping import parse_mapping
 from counterfoil.importing.results import ImportFailed
-from counterfoil.ingest.conversion_process import ConversionFailed, UnknownExport
+from counterfoil.ingest.conversion_process import ConversionFailed, UnknownExport, UnknownOrder
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.import_state import StateFile
 from counterfoil.machine.files import draft_of, open_output, temporary_folder
@@ -52,11 +52,12 @@ from counterfoil.program.main import FAILED, Command
 from counterfoil.program.paths import UserPath
 from counterfoil.program.process import stop_signals_as_interrupt
 from counterfoil.program.terminal import echo, print_json, print_message, print_note, print_wrapped
-from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember
+from counterfoil.remembered_mappings import mapping_name, mappings_folder, remember, remember_order
 from counterfoil.settings import Settings
 
 MAPPING_SUFFIX = ".toml"
-FACTS_OF_SHOPS = {"franchise", "closing", "timezone"}
+FACTS_OF_KNOWN = {"franchise", "closing", "timezone", "order"}
+DATE_ORDERS = ("dmy", "mdy", "ymd")
 JSON_NEEDS_OUTPUT = "--json needs --load, --check or --output, because otherwise the records go to standard output."
 
 _existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)
@@ -225,10 +226,13 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     request.may_load = request.is_load or (is_asked and not request.has_output)
     if not request.may_load:
         refuse_without_effect("nothing is loaded without --load.", "--batch")
+    order_of_all = request.date_order
     status = _import(settings, request, is_asked=is_asked)
     if request.item is None:
         return status
     others: list[dict[str, Any]] = []
+    # What was answered for this file is remembered. Another one may be of another till.
+    request.date_order = order_of_all
     if request.is_load and not request.is_check and status in (0, SOME_REJECTED):
         status = max(status, _load_joined(settings, request, others))
     if request.printed is not None:
@@ -273,18 +277,22 @@ class _Import(Struct):
     folder: Path
     is_asked: bool
     answered: Answered | None = None
+    tables: tuple[str, ...] = ()
+    """The known tables of which it was answered whether the day or the month comes first."""
 
     def converted(self) -> ConvertedExport | int:
         """Return the export, or the exit status if nothing is to be written."""
         request = self.request
         try:
-            export = self._convert()
+            export = self._convert_with_order()
         except UnknownExport as unknown:
             if request.format_name not in (None, CSV):
                 raise
             if self.is_asked and str(unknown):
                 print_note(str(unknown))
             return self._with_answers(read_answers(request.answers_file))
+        if isinstance(export, int):
+            return export
         try:
             return self._known(export)
         except BaseException:
@@ -294,21 +302,34 @@ class _Import(Struct):
     def remember(self, status: int) -> None:
         """Keep the mapping for files with the same headings, if the files were loaded with it."""
         request = self.request
-        if self.answered is None or not request.is_load or request.is_check or status not in (0, SOME_REJECTED):
+        if not request.is_load or request.is_check or status not in (0, SOME_REJECTED):
             return
-        self._remember(self.answered)
+        if self.answered is not None:
+            self._remember(self.answered)
+        if self.tables:
+            self._remember_order()
 
     def _remember(self, answered: Answered) -> Path:
         request = self.request
         others: dict[Kind, Sequence[Path]] = {"lines": request.line_files, "payments": request.payment_files}
         kinds: list[Kind] = ["bills", *(kind for kind, paths in others.items() if paths)]
         path = remember(self.settings, request.mappings, self._export_name, answered.form, kinds)
+        self._record(path)
+        print_wrapped(f"Files with these headings are read in the same way from now on: {path}", err=True)
+        return path
+
+    def _remember_order(self) -> None:
+        request = self.request
+        for path in remember_order(self.settings, request.mappings, self.tables, request.date_order or ""):
+            self._record(path)
+            print_wrapped(f"The dates of such files are read in the same order from now on: {path}", err=True)
+
+    def _record(self, path: Path) -> None:
+        """Write into the audit log who has accepted a mapping."""
         try:
             record(self.settings, Act.MAPPING_ACCEPTED, path.name)
         except (StoreUnavailable, StoreMismatch, OSError) as error:
             print_note(f"the keys cannot be written, so the mapping {path.name} is not in the audit log: {error}")
-        print_wrapped(f"Files with these headings are read in the same way from now on: {path}", err=True)
-        return path
 
     @property
     def _export_name(self) -> Path:
@@ -318,6 +339,28 @@ class _Import(Struct):
     def _convert(self) -> ConvertedExport:
         return _converted(self.settings, self.request, self.state, self.folder)
 
+    def _convert_with_order(self) -> ConvertedExport | int:
+        """Convert the files. If nothing shows the order of their dates, ask for it, or return the exit status."""
+        request = self.request
+        try:
+            return self._convert()
+        except UnknownOrder as unknown:
+            if request.mapping is not None:
+                raise
+            order = read_answers(request.answers_file).get("order")
+            order = order or open_order(unknown, is_asked=self.is_asked, as_json=request.as_json)
+        if order is None:
+            return NOT_ANSWERED
+        self._set_order(order)
+        export = self._convert()
+        self.tables = tuple(dict.fromkeys(export.tally.recognised.values()))
+        return export
+
+    def _set_order(self, order: str) -> None:
+        if order not in DATE_ORDERS:
+            raise click.UsageError(f"The answer order = {order!r}: use {' or '.join(DATE_ORDERS)}.")
+        self.request.date_order = order
+
     # --- an export that is known ------------------------------------------------------
 
     def _known(self, export: ConvertedExport) -> ConvertedExport | int:
@@ -326,11 +369,11 @@ class _Import(Struct):
         if request.as_json and not request.writes_records:
             raise click.UsageError(JSON_NEEDS_OUTPUT)
         answers = read_answers(request.answers_file)
-        if answers and not set(answers) <= FACTS_OF_SHOPS:
+        if answers and not set(answers) <= FACTS_OF_KNOWN:
             export.close()
             if _is_built_in(export):
                 title = " and ".join(export.tally.recognised.values())
-                raise click.UsageError(f"{title}: nothing is asked about it but {', '.join(sorted(FACTS_OF_SHOPS))}.")
+                raise click.UsageError(f"{title}: nothing is asked about it but {', '.join(sorted(FACTS_OF_KNOWN))}.")
             return self._with_answers(answers)
         if request.format_name is None and not request.as_json:
             for title in dict.fromkeys(export.tally.recognised.values()):
@@ -341,6 +384,9 @@ class _Import(Struct):
         if answers:
             export.close()
             self._set_facts(facts_of(answers))
+            if "order" in answers:
+                # If the dates show another order, this fails.
+                self._set_order(answers["order"])
             export = self._convert()
         if self.is_asked:
             return self._accepted(export)
@@ -472,8 +518,8 @@ def _load_joined(settings: Settings, request: ImportRequest, others: list[dict[s
         try:
             with temporary_folder("counterfoil-convert-") as folder:
                 _converted(settings, joined, None, folder).close()
-        except UnknownExport:
-            # It has other headings.
+        except (UnknownExport, UnknownOrder):
+            # It has other headings, or dates in an order that nobody has said yet.
             continue
         echo(f"{item.title}: it has the same headings, so it is loaded too.", err=True)
         try:

@@ -9,11 +9,13 @@ import click
 from msgspec import DecodeError, Struct, convert, json, to_builtins
 from msgspec.structs import replace
 
-from counterfoil.cli.import_questions import Decision, ask_questions
+from counterfoil.cli.import_questions import Decision, ask_one, ask_questions
 from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import InputFile
+from counterfoil.importer.shop_questions import order_form
+from counterfoil.ingest.conversion_process import UnknownOrder
 from counterfoil.ingest.converted_exports import read_form
 from counterfoil.model.text import counted
 from counterfoil.program.main import FAILED
@@ -91,6 +93,18 @@ def answer(
     if not form.is_complete:
         return NOT_ANSWERED
     return 0 if only_form else Answered(form, Decision.LOAD)
+
+
+def open_order(unknown: UnknownOrder, *, is_asked: bool, as_json: bool) -> str | None:
+    """Return in which order the dates of a known till are, as a person says, or print the question and return None."""
+    form = order_form(unknown.dates)
+    if is_asked:
+        return ask_one(form)
+    if as_json:
+        print_json(to_builtins(form))
+    else:
+        _print_open(form)
+    return None
 
 
 def _print_decided(form: Form) -> None:

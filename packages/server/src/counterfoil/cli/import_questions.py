@@ -9,6 +9,7 @@ from enum import Enum
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.importer.form import AnswerOption, DayTotals, Form, LeftOutBills, MemberTotals, Question, Totals
 from counterfoil.importing.results import ImportFailed
@@ -69,6 +70,19 @@ def ask_questions(ask_form: AskForm, known_answers: Mapping[str, str]) -> Decide
             if question_id in asked:
                 asked.remove(question_id)
             form = ask_form(given)
+
+
+def ask_one(form: Form) -> str:
+    """Return the answer to the only question of a form. Raise `ImportStopped` if the person stops."""
+    [question] = form.questions
+
+    def ask_form(answers: Mapping[str, str]) -> Form:
+        return replace(form, questions=() if question.id in answers else form.questions)
+
+    print_keys(1)
+    given: dict[str, str] = {}
+    answer_all(ask_form, form, given, [])
+    return given[question.id]
 
 
 def print_keys(questions: int) -> None:

@@ -37,6 +37,7 @@ from counterfoil.ingest.conversion_process import (
     ConversionLimits,
     DiskFull,
     UnknownExport,
+    UnknownOrder,
 )
 from counterfoil.ingest.converted_exports import ConvertedExport, convert
 from counterfoil.ingest.lines import KINDS, SourceLine
@@ -55,6 +56,10 @@ MAX_NAMED = 5
 NEEDS_ANSWERS = (
     "{name} needs answers: nobody has said yet what its columns mean. `counterfoil loads open` has the number of its "
     "item, and `counterfoil import --item NUMBER` asks."
+)
+NEEDS_ORDER = (
+    "{name} needs answers: its dates do not show whether the day or the month comes first. `counterfoil loads open` "
+    "has the number of its item, and `counterfoil import --item NUMBER` asks."
 )
 MAX_NAME = 60
 Facts = Callable[[str], KnownFacts | None]
@@ -298,9 +303,12 @@ class ExportFile(File):
             if not isinstance(error, ConversionFailed | ImportFailed | SourceError):
                 raise
             self._problem = str(error)
-            self.needs_answers = isinstance(error, UnknownExport)
-            if self.needs_answers:
+            if isinstance(error, UnknownExport):
+                self.needs_answers = True
                 self._problem = NEEDS_ANSWERS.format(name=self.name)
+            elif isinstance(error, UnknownOrder) and conversion.request.mapping is None:
+                self.needs_answers = True
+                self._problem = NEEDS_ORDER.format(name=self.name)
 
     def _copied(self, folder: Path) -> Path:
         """Return a copy of the file. Messages name the file, so the copy has its name."""

@@ -42,7 +42,7 @@ from counterfoil.importer.shop_questions import NO_GROUP
 from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.uploaded_files import MAX_UPLOAD, UploadedFile, UploadRefused, safe_name
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.remembered_mappings import remember
+from counterfoil.remembered_mappings import remember, remember_order
 from counterfoil.shop_settings import ShopSettingsError, checked
 
 # An answer waits for the result for so long. If it is not there by then, the page follows it.
@@ -304,13 +304,18 @@ def accept(visit: Visit) -> ConsoleResponse:
 
 def _remember(visit: Visit, brought: BroughtIn, stage: Checked) -> None:
     """Keep the answers for files with the same headings."""
-    if stage.form is None:
+    if stage.form is not None:
+        bills = brought.files[brought.kinds.index("bills")]
+        paths = [remember(visit.settings, None, bills.path, stage.form, brought.kinds)]
+    elif "order" in brought.answers:
+        titles = dict.fromkeys(stage.tally.recognised.values())
+        paths = remember_order(visit.settings, None, list(titles), brought.answers["order"])
+    else:
         return
-    bills = brought.files[brought.kinds.index("bills")]
-    path = remember(visit.settings, None, bills.path, stage.form, brought.kinds)
-    entry = AuditEntry(at=visit.now, act=Act.MAPPING_ACCEPTED, actor=visit.session.actor, detail=path.name)
     with closing(bootstrap.store(visit.settings).key_store()) as audit:
-        audit.record(entry)
+        for path in paths:
+            actor = visit.session.actor
+            audit.record(AuditEntry(at=visit.now, act=Act.MAPPING_ACCEPTED, actor=actor, detail=path.name))
 
 
 def discard(visit: Visit) -> ConsoleResponse:

@@ -36,7 +36,7 @@ from counterfoil.domain.open_items import accepted_item
 from counterfoil.domain.shops import NOTHING_SET
 from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import ConversionRequest, InputFile
-from counterfoil.importer.shop_questions import closing_question, group_question, zone_question
+from counterfoil.importer.shop_questions import closing_question, group_question, order_form, zone_question
 from counterfoil.importing.mapping import read_mapping
 from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.ingest.conversion_process import (
@@ -45,6 +45,7 @@ from counterfoil.ingest.conversion_process import (
     ConversionLimits,
     UnknownBase,
     UnknownExport,
+    UnknownOrder,
     UnknownZone,
 )
 from counterfoil.ingest.converted_exports import ConvertedExport, convert, read_form
@@ -139,6 +140,8 @@ def _next_stage(settings: Settings, brought: BroughtIn) -> Stage:
             return Asking(needs="base", choices=tuple(base.id for base in known_bases(settings)))
         except UnknownZone:
             return Asking(needs="timezone")
+        except UnknownOrder as unknown:
+            return Asking(form=order_form(unknown.dates))
     if len(brought.files) > 1 and not brought.has_kinds:
         return Asking(needs="kinds")
     form = read_form(
@@ -227,6 +230,8 @@ def _request(settings: Settings, brought: BroughtIn) -> ConversionRequest:
         bases=tuple(known_bases(settings)),
         max_cells=ConversionLimits().cells,
     )
+    if "order" in brought.answers and not brought.is_unknown:
+        request = replace(request, mapping={"dates": {"order": brought.answers["order"]}}, is_order_sure=True)
     return replace(request, currency=said["currency"]) if "currency" in said else request
 
 

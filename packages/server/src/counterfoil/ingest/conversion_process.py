@@ -58,6 +58,14 @@ class UnknownExport(ConversionFailed):
     """Nobody has said yet what the columns of the export mean."""
 
 
+class UnknownOrder(ConversionFailed):
+    """Nothing shows whether the day or the month comes first. `dates` are a few dates of the export."""
+
+    def __init__(self, text: str, dates: Sequence[str]) -> None:
+        super().__init__(text)
+        self.dates = tuple(dates)
+
+
 class UnknownBase(ConversionFailed):
     """Nobody has said yet to which membership base the members of the export belong."""
 
@@ -249,17 +257,25 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
             )
         case "disk":
             return disk_full(name)
-        case "unknown":
-            return UnknownExport(failed.text)
-        case "base":
-            return UnknownBase(failed.text)
-        case "zone":
-            return UnknownZone(failed.text)
+        case "unknown" | "base" | "zone" | "order":
+            return _unknown(failed)
         case "package":
             return ModuleNotFoundError(name=failed.text)
         case "error":
             return ConversionFailed(f"{name} cannot be converted ({failed.text}). Please report it.")
     return ConversionFailed(failed.text)
+
+
+def _unknown(failed: FailedMessage) -> ConversionFailed:
+    """Return what nobody has said yet."""
+    match failed.cause:
+        case "base":
+            return UnknownBase(failed.text)
+        case "zone":
+            return UnknownZone(failed.text)
+        case "order" if isinstance(failed.dates, tuple):
+            return UnknownOrder(failed.text, failed.dates)
+    return UnknownExport(failed.text)
 
 
 def disk_full(name: str) -> DiskFull:
