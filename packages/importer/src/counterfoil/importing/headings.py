@@ -116,6 +116,8 @@ class _Phrase(Struct, frozen=True):
     rank: int = 0
     is_whole: bool = False
     written: frozenset[str] = frozenset()
+    role: str = ""
+    """The role that a heading with this phrase may have."""
 
     @property
     def letters(self) -> int:
@@ -186,12 +188,13 @@ def _contained(words: Sequence[str], phrases: Mapping[str, Sequence[_Phrase]]) -
     return found
 
 
-def _phrases(text: str) -> list[_Phrase]:
+def _phrases(text: str, role: str = "") -> list[_Phrase]:
     found = []
     for rank, phrase in enumerate(text.split(", ")):
         words = tuple(words_of(phrase))
         if words:
-            found.append(_Phrase(words, rank, phrase.startswith("="), frozenset(_words_as_written(phrase))))
+            written = frozenset(_words_as_written(phrase))
+            found.append(_Phrase(words, rank, phrase.startswith("="), written, role))
     return found
 
 
@@ -249,11 +252,13 @@ def _roles_of(
     words: Sequence[str], joined: Sequence[str] = (), written: frozenset[str] = frozenset()
 ) -> tuple[RoleMatch, ...]:
     is_amount = not _found(words, "not_amounts")
+    matching: dict[str, list[_Phrase]] = {role: [] for role in word_table("headings")}
+    for phrase in _contained(words, _roles_by_last_word()) + _contained(joined, _roles_by_last_word()):
+        matching[phrase.role].append(phrase)
     best: dict[str, _Phrase] = {}
-    for role in word_table("headings"):
-        matching = _found(words, "headings", role) + _found(joined, "headings", role)
-        if matching and (is_amount or role not in AMOUNT_ROLES):
-            best[role] = max(matching, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
+    for role, phrases in matching.items():
+        if phrases and (is_amount or role not in AMOUNT_ROLES):
+            best[role] = max(phrases, key=lambda phrase: (phrase.letters, phrase.written <= written, -phrase.rank))
     first = _roles_of_the_whole(best, words)
     # What a word such as `Rechnungsbetrag` is, its last part says.
     last_part = words[-1] if words and not joined else ""
@@ -322,8 +327,18 @@ def _heading_phrases() -> dict[str, list[_Phrase]]:
     found: dict[str, list[_Phrase]] = {}
     for role in word_table("headings"):
         for language, text in word_table("headings", role).items():
-            found.setdefault(language, []).extend(_phrases(text))
+            found.setdefault(language, []).extend(_phrases(text, role))
     return found
+
+
+@cache
+def _roles_by_last_word() -> dict[str, list[_Phrase]]:
+    """Return the phrases of headings in all languages by their last word."""
+    found: list[_Phrase] = []
+    for role, texts in word_table("headings").items():
+        for text in texts.values():
+            found += _phrases(text, role)
+    return _by_last_word(found)
 
 
 @cache
@@ -452,6 +467,7 @@ _TABLES_OF_STATES: Final = (
 )
 
 
+@lru_cache(maxsize=5000)
 def says_more(value: str) -> bool:
     """Return whether a value has words beside those of a status that may change it: `Paid Out`, `Success (test)`."""
     words = words_of(value)
