@@ -67,6 +67,14 @@ def test_blocks_show_long_names_whole_and_no_key_where_there_is_none(counterfoil
     assert not re.search("key ID|label", shown)
 
 
+def test_a_narrow_list_of_keys_says_when_a_key_ends(counterfoil: Command) -> None:
+    issued = counterfoil.json("keys", "issue", "--not-loaded-yet", "--franchise", "my-group", "--label", "Head office")
+    counterfoil("keys", "revoke", issued["keyId"], "--at", "2096-12-01", "--yes")
+    shown = on_terminal("keys", "list", "--store", counterfoil.store, columns=80, NO_COLOR="1")
+    assert "franchise my-group" in shown
+    assert "active until 2096-12-01 00:00 +07" in shown
+
+
 @pytest.fixture(scope="module")
 def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with long names and IDs, nine keys, and requests of the last days."""

@@ -172,7 +172,9 @@ def list_(active: bool, as_json: bool) -> None:
         last_used = None
     first = ("keyId", "label", "scope", "perMin", "perDay")
     narrow = ["key ID", "label", "scope", "last used", "state"]
-    if last_used is None:
+    is_ending = any(key.revokes_at and not key.is_revoked(now) for key in keys)
+    if last_used is None or is_ending:
+        # A state such as `active until 2026-12-01 00:00 +07` needs the room.
         narrow.remove("last used")
     terminal.print_rows(columns(now, last_used), keys, as_json, nothing=NO_KEYS, first=first, narrow=narrow)
 
