@@ -115,7 +115,7 @@ class _TimeSearch:
         self.possible_clocks: list[TableColumn] = []
         """The columns that may have the time of day, if the one that has it was not found."""
         dated = self._dated()
-        of_bill = [column for column in dated if self._is_of_run(column)] or dated
+        of_bill = [column for column in dated if column.is_same_in(runs)] or dated
         clocks = self._clocks()
         with_time = [column for column in of_bill if column.has_times]
         if clocks and of_bill and not of_bill[0].has_times:
@@ -160,10 +160,7 @@ class _TimeSearch:
         clocks = [*ranks.with_role("time"), *clocks]
         clocks = [one for one in clocks if not ranks.is_duration(one) and ranks.closing(one) != OTHER_TIME]
         clocks.sort(key=ranks.closing)
-        return [one for one in clocks if self._is_of_run(one)] or clocks
-
-    def _is_of_run(self, column: TableColumn) -> bool:
-        return all(column.values[row] == column.values[run[0]] for run in self._runs for row in run)
+        return [one for one in clocks if one.is_same_in(self._runs)] or clocks
 
     def _clocks_by_values(self) -> list[TableColumn]:
         """Return the only column whose values are times of day. If several differ, or few are common, it is asked."""

@@ -143,6 +143,14 @@ class TableColumn:
         """The number of each value, in parts of `SCALE`."""
         return {value: None if number is None else round(number * SCALE) for value, number in self._number_of.items()}
 
+    def is_same_in(self, groups: Sequence[Sequence[int]]) -> bool:
+        """Return whether all rows of each group have the same value."""
+        for rows in groups:
+            first = self.values[rows[0]]
+            if any(self.values[row] != first for row in rows):
+                return False
+        return True
+
     def rows_with(self, value: str) -> list[int]:
         return [row for row, cell in enumerate(self.values) if cell == value]
 

@@ -165,6 +165,11 @@ class DateOrder:
         return found.pop() if len(found) == 1 else None
 
 
+def readable_order(order: str | None) -> str:
+    """Return the order in which dates are read. Without one, or if all give the same days, any order is right."""
+    return "dmy" if order in (None, AUTO) else order
+
+
 def _dates_in(columns: Iterable[TableColumn]) -> list[str]:
     """Return the dates that begin with a day or a month."""
     dates = [ordered_date(value) for column in columns for value in column.distinct]

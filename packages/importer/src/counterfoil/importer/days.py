@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import ANY_CENTURY, TableColumn, day_of
+from counterfoil.importer.date_orders import readable_order
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importing.values import (
@@ -88,7 +89,7 @@ def find_days(bills: Bills, interview: Interview, today: date) -> Days:
 def local_times(bills: Bills, days: Days) -> list[str]:
     """Return the local time of each bill, or an empty text if it cannot be read."""
     columns = days.columns
-    order = "dmy" if days.order == AUTO else days.order
+    order = readable_order(days.order)
     found = []
     for rows in bills.rows:
         text = " ".join(filter(None, (column.values[rows[0]] for column in columns)))
@@ -121,7 +122,7 @@ class _Times:
         columns = [column for column in (bills.closing.day, bills.closing.clock) if column]
         self._texts = columns[-1].distinct if columns else []
         self._bills = []
-        order = "dmy" if bills.order in (None, AUTO) else bills.order or "dmy"
+        order = readable_order(bills.order)
         for rows in bills.rows if columns else ():
             # Beside a time, a workbook may write the day with the time 0:00.
             day, cell = bills.days[rows[0]], columns[-1].values[rows[0]]

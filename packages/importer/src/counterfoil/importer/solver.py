@@ -12,7 +12,9 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.importer.bills import Bills, Context, LeftOutRows
+from counterfoil.importer.bill_rows import LeftOutRows
+from counterfoil.importer.bill_search import find_bills
+from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import SCALE, ExportTable
 from counterfoil.importer.days import Days, find_days, local_times
 from counterfoil.importer.form import FormFiles, KnownShop, sentence
@@ -97,8 +99,10 @@ class ExportReading:
         self.sums_are: str | None = None
         self.source_table, self.lines, self.payments = source.tables(self.interview)
         self._refuse_unreadable()
-        context = Context(today, timezone)
-        self.bills = Bills(self.source_table, self.interview, context, has_line_file=self.lines is not None)
+        has_line_file = self.lines is not None
+        self.bills: Bills = find_bills(
+            self.source_table, self.interview, today=today, timezone=timezone, has_line_file=has_line_file
+        )
         self.states: States = find_states(self.bills, self.interview)
         self._refuse_currencies()
         self.payment_states = self._find_payment_states()

@@ -11,7 +11,8 @@ from itertools import accumulate, combinations
 
 from msgspec import Struct
 
-from counterfoil.importer.bills import ALL_ROWS, ONLY, SEPARATOR, WITHOUT, Bills
+from counterfoil.importer.bill_rows import ALL_ROWS, ONLY, SEPARATOR, WITHOUT
+from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import FEW_VALUES, TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview

@@ -1,0 +1,184 @@
+"""Leaves out the rows of a table that are no bills: totals, fees, counts, and what an answer says does not count."""
+
+from msgspec import Struct
+
+from counterfoil.importer.columns import ExportTable, TableColumn
+from counterfoil.importer.form import sentence
+from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
+from counterfoil.importer.ranks import Ranks
+from counterfoil.importer.total_rows import total_rows
+
+ALL_ROWS, ONLY, WITHOUT, SEPARATOR = "all", "only ", "without ", " | "
+MOST_WORDS_SHOWN = 3
+
+
+class LeftOutRows(Struct, frozen=True):
+    """Rows that are no bills, and why. `rows` are those of `table`."""
+
+    reason: str
+    table: ExportTable
+    rows: tuple[int, ...]
+
+
+class BillRows:
+    """The rows of a table that are left after each step, with the roles of its columns, and what was left out."""
+
+    def __init__(self, table: ExportTable, interview: Interview) -> None:
+        self._interview = interview
+        self._number_name = ""
+        self._given_roles: dict[str, str] = {}
+        """The roles that answers or values give to columns, such as that of the number of a bill."""
+        answer = interview.answers.get("bill")
+        if answer:
+            self._given_roles = {answer.split(" + ")[-1]: "id"}
+        self.left_out: list[LeftOutRows] = []
+        self.skipped: dict[str, list[str]] = {}
+        """The values by which rows are left out, by their column."""
+        self.use(table)
+
+    def use(self, table: ExportTable) -> None:
+        """Go on with other rows or cells of the table."""
+        self.table = table
+        self.ranks = Ranks(table, self._given_roles)
+
+    # --- the number of a bill ------------------------------------------------------------
+
+    @property
+    def number(self) -> TableColumn:
+        """The column with the number of a bill, once it was found."""
+        return self.table.columns[self._number_name]
+
+    def take_number(self, name: str, *, is_new_role: bool) -> None:
+        """Take a column as the number of a bill. `is_new_role` says that its heading alone does not show it."""
+        self._number_name = name
+        if is_new_role:
+            self._given_roles = {name: "id"}
+            self.ranks = Ranks(self.table, self._given_roles)
+
+    # --- rows that are no bills ------------------------------------------------------------
+
+    def leave_out_answered(self) -> None:
+        """Leave out the rows that answers say are no bills or no items."""
+        for name in list(self.table.columns):
+            answer = self._interview.answer(f"rows.{name}")
+            if answer is None or answer == ALL_ROWS:
+                continue
+            column = self.table.columns[name]
+            values = _values_left_out(answer, column)
+            if not values:
+                raise Refuted(f"rows.{name}", answer, sentence("{name} has no such value", name=name))
+            self.skipped[name] = values
+            named = ", ".join(value or "empty" for value in values)
+            self._leave_out(_rows_with(column, values), sentence("{name} is {values}", name=name, values=named))
+
+    def leave_out_totals(self) -> bool:
+        """Leave out rows of totals, and return whether the table ends in one."""
+        rows, ends_in_totals = total_rows(self.table, self.ranks)
+        if rows:
+            self.use(self.table.without(rows))
+        return ends_in_totals
+
+    def leave_out_without_number(self) -> None:
+        """Leave out rows without a number: fees of a platform, sums of a shift. Their money is shown."""
+        rows = _rows_with(self.number, [""])
+        self._refuse_items_of_no_bill(rows)
+        self._leave_out_empty(rows, self.number.name)
+
+    def _refuse_items_of_no_bill(self, rows: set[int]) -> None:
+        """Refuse a table if an item has neither the number of a bill nor a day, on one of these rows."""
+        items = self.ranks.first("item")
+        dated = self.ranks.with_role("datetime", "tradingDay")
+        if items is None or not dated:
+            return
+        for row in rows:
+            has_day = any(column.values[row] for column in dated)
+            if items.values[row] and not has_day:
+                raise NeedsOtherReport(
+                    sentence(
+                        "Line {line} of {table} has neither a number of a bill nor a day, and nothing shows "
+                        "which bill it belongs to. Export the number of the bill on each row.",
+                        line=self.table.line(row),
+                        table=self.table.name,
+                    )
+                )
+
+    def leave_out_without_day(self) -> None:
+        """Leave out rows without a day, such as counts below the table, if most rows have one."""
+        days = [column for column in self.ranks.with_role("datetime", "tradingDay") if column.filled]
+        if len(days) != 1:
+            return
+        [day] = days
+        rows = _rows_with(day, [""])
+        if len(rows) * 2 <= len(self.table.rows):
+            self._leave_out_empty(rows, day.name)
+
+    def leave_out_words(self) -> None:
+        """Ask about words among the numbers of bills, such as `Z-Report`, and leave out those that are no bills."""
+        number = self.number
+        question = f"rows.{number.name}"
+        if question in self._interview.answers:
+            return
+        words = [value for value in number.distinct if not any(map(str.isdigit, value))]
+        is_minority = 0 < len(words) * 2 < len(number.distinct)
+        are_codes = all(value.isalnum() and value.isascii() and value.isupper() for value in number.distinct)
+        if not is_minority or are_codes:
+            return
+        shown = ", ".join(words[:MOST_WORDS_SHOWN])
+        text = sentence("{name} has {words}, unlike the others. Are they bills?", name=number.name, words=shown)
+        choices = {
+            f"{WITHOUT}{SEPARATOR.join(words)}": sentence("No: leave out"),
+            ALL_ROWS: sentence("Yes, all rows are bills"),
+        }
+        if self._interview.choose(question, "bill", text, choices) != ALL_ROWS:
+            self._leave_out(_rows_with(number, words), sentence("{name} is {words}", name=number.name, words=shown))
+            self.skipped.setdefault(number.name, []).extend(words)
+
+    def _leave_out(self, rows: set[int], reason: str) -> None:
+        if rows:
+            self.left_out.append(LeftOutRows(reason, self.table, tuple(sorted(rows))))
+            self.use(self.table.without(rows))
+
+    def _leave_out_empty(self, rows: set[int], name: str) -> None:
+        """Leave out the rows in which a column is empty."""
+        if rows:
+            self._leave_out(rows, sentence("{name} is empty", name=name))
+            self.skipped.setdefault(name, []).append("")
+
+    def refuse_summary(self) -> None:
+        """Refuse a table with one row per day, or per day and shop, and a number of bills."""
+        counts = [column for column in self.table.columns.values() if self.ranks.counts_bills(column)]
+        day = self.ranks.first("tradingDay", "datetime")
+        if not counts or day is None or day.has_times or len(self.table.rows) < 2:
+            return
+        shop = self.ranks.first("shopId")
+        cells = [day.values, shop.values] if shop else [day.values]
+        is_per_day = len(set(zip(*cells, strict=True))) == len(self.table.rows)
+        if is_per_day and self.number in (counts[0], day):
+            raise NeedsOtherReport(summary_per_day(self.table, counts[0]))
+
+
+def summary_per_day(table: ExportTable, count: TableColumn) -> str:
+    """Return why a table with a number of bills on each row cannot be imported."""
+    return sentence(
+        "{table} is a summary per day: {count} counts bills. Export a report with a row for each bill.",
+        table=table.name,
+        count=count.name,
+    )
+
+
+def _rows_with(column: TableColumn, values: list[str]) -> set[int]:
+    return {row for row, value in enumerate(column.values) if value in values}
+
+
+def _values_left_out(answer: str, column: TableColumn) -> list[str]:
+    """Return the values whose rows an answer such as `only Sale` or `without Cash | Visa` leaves out."""
+    values = list(column.distinct)
+    if not column.is_filled:
+        values.append("")
+    if not answer.startswith(ONLY):
+        named = answer.removeprefix(WITHOUT).split(SEPARATOR)
+        return [value for value in values if value in named]
+    kept = answer.removeprefix(ONLY).split(SEPARATOR)
+    if not set(kept) & set(values):
+        return []
+    return [value for value in values if value not in kept]
