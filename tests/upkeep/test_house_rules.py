@@ -15,7 +15,7 @@ SOURCES = sorted(path for folder in SOURCE_FOLDERS for path in folder.rglob("*.p
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 700
 # These grew longer, and are to be split: none may grow further.
-TOO_LONG = {"sums.py": 751, "states.py": 710}
+TOO_LONG = {"sums.py": 751}
 # Lets time pass. `asyncio.sleep(0)` only lets other tasks run.
 PAUSE = re.compile(r"\b(time|asyncio)\.sleep\((?!0\))|from time import .*\bsleep\b|\blatency\(|[\"']sleep [0-9]")
 WALL_CLOCK = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\b|\bdatetime\.(now|utcnow|today)\(|\bdate\.today\(")

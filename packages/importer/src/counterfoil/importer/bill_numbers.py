@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 from msgspec import Struct
 
-from counterfoil.importer.bill_rows import BillRows, summary_per_day
+from counterfoil.importer.bill_rows import KeptRows, summary_per_day
 from counterfoil.importer.columns import ANY_CENTURY, ExportTable, TableColumn, day_of, rows_by
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
@@ -29,7 +29,7 @@ def last_number(value: str) -> int:
     return int(found[1]) if found else 0
 
 
-def find_number(kept: BillRows, interview: Interview, *, has_line_file: bool) -> bool:
+def find_number(kept: KeptRows, interview: Interview, *, has_line_file: bool) -> bool:
     """Find the column with the number of a bill, and return whether a person says or must say that it is one."""
     answer = interview.answer("bill")
     if answer is not None:
@@ -54,7 +54,7 @@ def find_number(kept: BillRows, interview: Interview, *, has_line_file: bool) ->
 # --- what is asked ----------------------------------------------------------------------
 
 
-def _answered_column(kept: BillRows, answer: str) -> TableColumn:
+def _answered_column(kept: KeptRows, answer: str) -> TableColumn:
     """Return the last column of an answer such as `Date + Receipt`, or refute it."""
     names = answer.split(" + ")
     columns = kept.table.columns
@@ -80,7 +80,7 @@ def _chosen_number(columns: Sequence[TableColumn], interview: Interview) -> str:
     return interview.choose("bill", "bill", text, choices, free=True)
 
 
-def _asked_number(kept: BillRows, interview: Interview) -> str:
+def _asked_number(kept: KeptRows, interview: Interview) -> str:
     """Ask which column identifies a bill, together with the day, because numbers may start again."""
     counts = [column for column in kept.table.columns.values() if kept.ranks.counts_bills(column)]
     day = kept.ranks.first("tradingDay", "datetime")

@@ -20,7 +20,7 @@ class LeftOutRows(Struct, frozen=True):
     rows: tuple[int, ...]
 
 
-class BillRows:
+class KeptRows:
     """The rows of a table that are left after each step, with the roles of its columns, and what was left out."""
 
     def __init__(self, table: ExportTable, interview: Interview) -> None:

@@ -6,12 +6,12 @@ from datetime import date
 from counterfoil.importer import bill_keys
 from counterfoil.importer.bill_keys import KeyParts
 from counterfoil.importer.bill_numbers import find_number
-from counterfoil.importer.bill_rows import BillRows
+from counterfoil.importer.bill_rows import KeptRows
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.closing_times import find_closing_time
 from counterfoil.importer.columns import ExportTable, TableColumn, day_of
 from counterfoil.importer.date_orders import DateOrder, readable_order
-from counterfoil.importer.filled_down import FilledDown, fill_down
+from counterfoil.importer.filled_down import FilledColumns, fill_down
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import Ranks
@@ -28,11 +28,11 @@ def find_bills(
     table: ExportTable, interview: Interview, *, today: date, timezone: str | None, has_line_file: bool
 ) -> Bills:
     """Return the bills of a table: first the rows that belong to bills, then when, where and by what key."""
-    kept = BillRows(table, interview)
+    kept = KeptRows(table, interview)
     kept.leave_out_answered()
     ends_in_totals = kept.leave_out_totals()
     is_number_asked = find_number(kept, interview, has_line_file=has_line_file)
-    filled = FilledDown() if has_line_file else fill_down(kept, interview, is_number_asked=is_number_asked)
+    filled = FilledColumns() if has_line_file else fill_down(kept, interview, is_number_asked=is_number_asked)
     kept.leave_out_without_number()
     kept.leave_out_without_day()
     kept.leave_out_words()

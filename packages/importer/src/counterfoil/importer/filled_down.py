@@ -5,14 +5,14 @@ from itertools import pairwise, permutations
 
 from msgspec import Struct
 
-from counterfoil.importer.bill_rows import BillRows
+from counterfoil.importer.bill_rows import KeptRows
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import REFUND, TOTAL_ROLES, VOID, Ranks
 
 
-class FilledDown(Struct, frozen=True):
+class FilledColumns(Struct, frozen=True):
     """The columns that are filled down, in the order in which the import does so."""
 
     columns: Sequence[str] = ()
@@ -20,23 +20,23 @@ class FilledDown(Struct, frozen=True):
     """Columns with a void on the first row of bills that is that of the line."""
 
 
-def fill_down(kept: BillRows, interview: Interview, *, is_number_asked: bool) -> FilledDown:
+def fill_down(kept: KeptRows, interview: Interview, *, is_number_asked: bool) -> FilledColumns:
     """Fill down what only the first row of each bill has. Change nothing if rows without a number are no lines."""
     firsts, others = _first_rows(kept.number)
     if not others or not _are_lines(kept, others, is_number_asked=is_number_asked):
-        return FilledDown()
+        return FilledColumns()
     bills = [list(range(first, end)) for first, end in pairwise([*firsts, len(kept.table.rows)])]
     names = _only_on_first_rows(kept.table, firsts, others)
     marks = _marks_of_lines(kept, interview, names, bills)
     names = [name for name in names if name not in marks]
     if not names:
-        return FilledDown((), marks)
+        return FilledColumns((), marks)
     # Where a column changes, those after it begin again, so the outer ones come first.
     dated = kept.ranks.with_role("shopId", "tradingDay", "datetime")
     outer = [column.name for column in dated if column.name in names]
     ordered = list(dict.fromkeys([*outer, kept.number.name, *names]))
     kept.use(kept.table.filled_down(ordered, others))
-    return FilledDown(ordered, marks)
+    return FilledColumns(ordered, marks)
 
 
 def _first_rows(number: TableColumn) -> tuple[list[int], list[int]]:
@@ -70,7 +70,7 @@ def _only_on_first_rows(table: ExportTable, firsts: Sequence[int], others: Seque
     return names
 
 
-def _are_lines(kept: BillRows, others: Sequence[int], *, is_number_asked: bool) -> bool:
+def _are_lines(kept: KeptRows, others: Sequence[int], *, is_number_asked: bool) -> bool:
     """Return whether the rows without a number are items of the row above, and not rows of their own day."""
     items = kept.ranks.with_role("item")
     if not items and is_number_asked:
@@ -89,7 +89,7 @@ def _are_lines(kept: BillRows, others: Sequence[int], *, is_number_asked: bool) 
 
 
 def _marks_of_lines(
-    kept: BillRows, interview: Interview, names: Sequence[str], bills: Sequence[Sequence[int]]
+    kept: KeptRows, interview: Interview, names: Sequence[str], bills: Sequence[Sequence[int]]
 ) -> list[str]:
     """Return the columns whose void on the first row of a bill is that of this line, as the totals show, or ask."""
     columns = [kept.table.columns[name] for name in names]
