@@ -15,9 +15,10 @@ import pytest
 
 import servers
 from backends.test_shards import Asked, asked  # noqa: F401 - a fixture
+from counterfoil.backends.postgres.admin_connections import connect
 from counterfoil.backends.postgres.books import SINGLE_SERVER, PostgresBooks, TableLayout
 from counterfoil.backends.postgres.change_feed import FeedReader
-from counterfoil.backends.postgres.citus import DISTRIBUTED, distribute
+from counterfoil.backends.postgres.citus import _ADD_ACCOUNTS, DISTRIBUTED, distribute, for_rows
 from counterfoil.backends.postgres.citus_reads import CITUS, CitusFeedReader, open_books
 from counterfoil.backends.postgres.pool import Pool, SplitStatement
 from counterfoil.backends.postgres.servers import Servers
@@ -79,6 +80,15 @@ def test_every_key_of_a_distributed_table_holds_its_distribution_column_and_none
 def test_a_database_without_citus_is_not_distributed(store: PostgresStore) -> None:
     with pytest.raises(StoreMismatch, match="does not have Citus"):
         distribute(store.url)
+
+
+def test_an_insert_of_one_row_takes_the_values_of_many() -> None:
+    rows = [("base", "token", place, "hash", 1, f"channel {place}") for place in range(3)]
+    with closing(connect(servers.postgres(18).fresh_database()[1])) as connection:
+        values = [value for row in rows for value in row]
+        connection.execute(for_rows(_ADD_ACCOUNTS, len(rows)), values)
+        stored = "SELECT provider_id, token, place, hash, created_at, channel FROM accounts ORDER BY place"
+        assert connection.execute(stored).fetchall() == rows
 
 
 @pytest.mark.parametrize("is_distributed", [False, True])

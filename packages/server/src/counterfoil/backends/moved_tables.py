@@ -1,4 +1,9 @@
-"""The tables that `counterfoil copy` moves, in groups of rows. SQL is written as in `operator_reads.py`."""
+"""The tables that `counterfoil copy` moves, in groups of rows. SQL is written as in `operator_reads.py`.
+
+Every table is read, filled and emptied in the same way. So both ends of a copy make these statements from the
+declarations here: written out, they would be about a hundred that say nothing else. Only names of declared tables and
+columns, and the conditions of IN_GROUP, get into a statement; values are always parameters.
+"""
 
 from typing import Any, Literal
 
@@ -9,11 +14,13 @@ from counterfoil.model.messages import MessageError
 
 Row = tuple[Any, ...]
 
-# The groups of a table, by the column that they have in common. Request records are grouped by hour.
+# Lists the groups of the tables that have some, by the column that the rows of a group have in common. Request records
+# are grouped by hour.
 GROUPS = {
-    "shop": "SELECT number FROM shops",
-    "provider_id": "SELECT DISTINCT provider_id FROM {name}",
-    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= CAST(:since AS bigint) * {HOUR_MS}",  # noqa: S608 - contains only a number
+    "bills": "SELECT number FROM shops",
+    "members": "SELECT DISTINCT provider_id FROM members",
+    "accounts": "SELECT DISTINCT provider_id FROM accounts",
+    "requests": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= CAST(:since AS bigint) * {HOUR_MS}",  # noqa: S608 - contains only a number
 }
 IN_GROUP = {
     "": "true",

@@ -188,9 +188,10 @@ class StoreMove:
     def _groups(self, table: MovedTable, since: int) -> Iterable[Any]:
         if not table.group:
             return [None]
-        listed = GROUPS[table.group].format(name=table.name)
-        rows = [row for side in (self._source, self._target) for row in side.ask(table, listed, since=since)]
-        return dict.fromkeys(group for (group,) in rows)
+        listed = GROUPS[table.name]
+        at_source = self._source.ask(table, listed, since=since)
+        at_target = self._target.ask(table, listed, since=since)
+        return dict.fromkeys(group for (group,) in (*at_source, *at_target))
 
     def _compared(self, table: MovedTable, group: Any) -> _Comparison:
         """Compare the digests of complete rows. A row may occur twice in a table without a key."""

@@ -120,13 +120,11 @@ def _fields(key: Key) -> dict[str, FieldValue]:
 
 # --- how an entry is stored ------------------------------------------------------
 
-COLUMNS = ("at", "act", "actor", "via", "host", "key_id", "changes", "detail")
-
 _changes = json.Decoder(dict[str, FieldChange]).decode
 
 
 def to_row(entry: AuditEntry) -> tuple[Any, ...]:
-    """Return an entry as a database row, in the order of COLUMNS."""
+    """Return an entry as a database row, in the order of the columns of the table `audit`."""
     actor = entry.actor
     changes = json.encode(entry.changes).decode()
     return entry.at, str(entry.act), actor.name, actor.via, actor.host, entry.key_id, changes, entry.detail

@@ -38,19 +38,13 @@ _SHOPS_OF = {
     """,
 }
 
-# `_NUMBER_OF` finds the internal number of a shop in scope. `_STILL` checks that a cached number still belongs to that
-# shop and that the shop is still in scope. `id || ''` prevents PostgreSQL from using the index on IDs. With that index,
-# it would read the row of a shop in another franchise and then discard it, which takes longer than finding no row, and
-# so reveals that the shop exists.
+# Finds the internal number of a shop in scope. `id || ''` prevents PostgreSQL from using the index on IDs. With that
+# index, it would read the row of a shop in another franchise and then discard it, which takes longer than finding no
+# row, and so reveals that the shop exists.
 _NUMBER_OF = {
     "shop": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND id = $1",
     "franchise": "SELECT number, at FROM horizon LEFT JOIN shops ON id || '' = $2 AND franchise_id = $1",
 }
-_STILL = {
-    "shop": "SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND id = $1)",
-    "franchise": "SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND franchise_id = $1)",
-}
-
 _COVERS = {
     "shop": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $1 AND provider_id = $2 AND NOT removed",
     "franchise": """
@@ -58,32 +52,48 @@ _COVERS = {
     """,
 }
 
-
-def _row_exists(row_id: str) -> str:
-    """Return an SQL condition that is true on the first page, or if the row before this page still exists."""
-    return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - contains only constants
-
-
+# Besides its bills, a page says whether the cached number is still that of the shop and the shop is still in scope, and
+# whether this is the first page, or the row before it still exists.
 _BILLS_BY_DAY = {
-    kind: f"""
-    SELECT page.*, ({still}), ({_row_exists("$6")}), horizon.at FROM horizon LEFT JOIN LATERAL (
-        SELECT bill_day, closed_at, id, seal, body FROM bills
-        WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
-        ORDER BY bill_day, closed_at, id LIMIT $8
-    ) AS page ON true
-"""  # noqa: S608 - contains only constants
-    for kind, still in _STILL.items()
+    "shop": """
+        SELECT page.*, (SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND id = $1)),
+            ($6 = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = $6)), horizon.at
+        FROM horizon LEFT JOIN LATERAL (
+            SELECT bill_day, closed_at, id, seal, body FROM bills
+            WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
+            ORDER BY bill_day, closed_at, id LIMIT $8
+        ) AS page ON true
+    """,
+    "franchise": """
+        SELECT page.*, (SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND franchise_id = $1)),
+            ($6 = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = $6)), horizon.at
+        FROM horizon LEFT JOIN LATERAL (
+            SELECT bill_day, closed_at, id, seal, body FROM bills
+            WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
+            ORDER BY bill_day, closed_at, id LIMIT $8
+        ) AS page ON true
+    """,
 }
 
 _BILLS_BY_CHANGE = {
-    kind: f"""
-    SELECT page.*, ({still}), ({_row_exists("$5")}), horizon.at FROM horizon LEFT JOIN LATERAL (
-        SELECT updated_at, 0, id, seal, body FROM bills
-        WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
-        ORDER BY updated_at, id LIMIT $7
-    ) AS page ON true
-"""  # noqa: S608 - contains only constants
-    for kind, still in _STILL.items()
+    "shop": """
+        SELECT page.*, (SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND id = $1)),
+            ($5 = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = $5)), horizon.at
+        FROM horizon LEFT JOIN LATERAL (
+            SELECT updated_at, 0, id, seal, body FROM bills
+            WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
+            ORDER BY updated_at, id LIMIT $7
+        ) AS page ON true
+    """,
+    "franchise": """
+        SELECT page.*, (SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND franchise_id = $1)),
+            ($5 = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = $5)), horizon.at
+        FROM horizon LEFT JOIN LATERAL (
+            SELECT updated_at, 0, id, seal, body FROM bills
+            WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
+            ORDER BY updated_at, id LIMIT $7
+        ) AS page ON true
+    """,
 }
 
 _NUMBERS_OF = {

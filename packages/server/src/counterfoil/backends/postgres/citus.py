@@ -4,6 +4,7 @@ There are no reference tables, and each transaction of a load writes only to the
 one shop or base. So none spans two nodes, and none needs two-phase commit. See docs/decisions/0013 for the reasons.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -148,22 +149,32 @@ def _value(connection: Connection, statement: str, *values: object) -> Any:
 # Rows per statement. PostgreSQL accepts at most 65,535 parameters in one statement.
 ROWS = 1_000
 
+_PLACES_OF_ROW = re.compile(r"(?<=VALUES )\([^()]*\)")
+
 # Only one writer at a time holds this lock. It belongs to the session, so it is released when that ends.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 
-_NOW = f"SELECT {NOW}"
-_TAKE = f"""
-    UPDATE horizon SET taken = greatest({NOW}, at + 1), writer = citus_backend_gpid()
-    WHERE taken <= at RETURNING taken, {NOW}
-"""  # noqa: S608 - contains only constants
+_TAKE = """
+    UPDATE horizon
+    SET taken = greatest(coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), at + 1),
+        writer = citus_backend_gpid()
+    WHERE taken <= at
+    RETURNING taken, coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+"""
 _PUBLISH = "UPDATE horizon SET at = taken WHERE taken > at"
 # Moves the horizon as far as is safe, and returns it, and whether a higher stamp is still unpublished.
-_ADVANCE = f"""
+_ADVANCE = """
     UPDATE horizon
-    SET at = greatest(at, least({NOW}, CASE WHEN taken > at THEN taken - 1 END))
+    SET at = greatest(
+        at,
+        least(
+            coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
+            CASE WHEN taken > at THEN taken - 1 END
+        )
+    )
     RETURNING at, taken > at
-"""  # noqa: S608 - contains only constants
+"""
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
@@ -180,13 +191,14 @@ _BILLS = """
     WHERE shop = %s AND id = ANY(%s)
 """
 _BODIES = "SELECT shop, id, body FROM bills WHERE shop = %s AND id = ANY(%s)"
-# `{places}` are the places of one row, as many times as there are rows: see `_insert`.
+# An INSERT has the places of one row. `_insert` repeats them for so many rows.
 # Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load.
 _PUT_BILLS = """
     INSERT INTO bills
         (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
         loaded_at, load)
-    VALUES {places}
+    VALUES (%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b,
+        %s::bigint, %s::integer)
     ON CONFLICT (shop, id) DO UPDATE SET
         bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
         trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
@@ -200,10 +212,6 @@ _PUT_BILLS = """
         END,
         confirmed_by = CASE WHEN excluded.load IS NULL THEN bills.confirmed_by END
 """
-_BILL = (
-    "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint, "
-    "%s::integer)"
-)
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld,
         confirmed_by = asked.confirmed_by
@@ -218,14 +226,16 @@ _SETTLE_FACTS = """
 """
 _REMOVE_BILLS = "DELETE FROM bills WHERE id = ANY(%s) AND shop = %s"
 _PUT_MEMBERS = """
-    INSERT INTO members (provider_id, token, created_at, rev, record, form) VALUES {places}
+    INSERT INTO members (provider_id, token, created_at, rev, record, form)
+    VALUES (%s, %s, %s::bigint, %s::numeric, %b, %b)
     ON CONFLICT (provider_id, token) DO UPDATE SET
         created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
 """
-_MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
 _REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"
-_ADD_ACCOUNTS = "INSERT INTO accounts (provider_id, token, place, hash, created_at, channel) VALUES {places}"
-_ACCOUNT = "(%s, %s, %s::integer, %s, %s::bigint, %s)"
+_ADD_ACCOUNTS = """
+    INSERT INTO accounts (provider_id, token, place, hash, created_at, channel)
+    VALUES (%s, %s, %s::integer, %s, %s::bigint, %s)
+"""
 _REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(%s)"
 
 
@@ -295,7 +305,7 @@ class DistributedLedger(PostgresLedger):
     @contextmanager
     def _locked(self) -> Iterator[int]:
         with self._writing():
-            yield int(only(self._line().execute(_NOW, self._now()))[0])
+            yield int(only(self._line().execute(NOW, self._now()))[0])
 
     def _take_stamp(self) -> int:
         stamp, _ = self._reserve_stamp()
@@ -369,7 +379,7 @@ class DistributedLedger(PostgresLedger):
 
     def _put_bills(self, bills: Sequence[BillRow]) -> None:
         for _, of_shop in _grouped(bill.values(rev_text(bill.rev)) for bill in bills):
-            self._insert(_PUT_BILLS, _BILL, of_shop)
+            self._insert(_PUT_BILLS, of_shop)
 
     def _do_per_shop(self, statement: str, rows: Sequence[Row]) -> None:
         """Run a statement for the rows of each shop. Its number comes first in a row, and last in the statement."""
@@ -386,20 +396,25 @@ class DistributedLedger(PostgresLedger):
             rows = [row for _, row in of_base]
             with self._line().transaction():
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
-                self._insert(_PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
-                self._insert(_ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
+                self._insert(_PUT_MEMBERS, [row.values(rev_text(row.rev)) for row in rows])
+                self._insert(_ADD_ACCOUNTS, account_values(rows))
         for provider_id, gone in _grouped(batch.removed_members()):
             tokens = [token for _, token in gone]
             with self._line().transaction():
                 self._line().execute(_REMOVE_MEMBERS, (provider_id, tokens))
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
 
-    def _insert(self, statement: str, places: str, rows: Sequence[Row]) -> None:
+    def _insert(self, statement: str, rows: Sequence[Row]) -> None:
         """Insert rows with VALUES, because Citus would commit an INSERT ... SELECT from arrays in two phases."""
         for start in range(0, len(rows), ROWS):
             written = rows[start : start + ROWS]
-            text = statement.format(places=", ".join([places] * len(written)))
-            self._line().execute(text.encode(), list(chain.from_iterable(written)), prepare=False)
+            values = list(chain.from_iterable(written))
+            self._line().execute(for_rows(statement, len(written)), values, prepare=False)
+
+
+def for_rows(statement: str, count: int) -> bytes:
+    """Return an INSERT of one row with places for so many rows."""
+    return _PLACES_OF_ROW.sub(lambda places: ", ".join([places[0]] * count), statement, count=1).encode()
 
 
 def _grouped(rows: Iterable[Row]) -> Iterable[tuple[Any, list[Row]]]:

@@ -7,7 +7,6 @@ contain everything up to it.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from counterfoil.backends.postgres import books
@@ -20,46 +19,53 @@ from counterfoil.domain.change_feed import Part, Section
 Values = tuple[Any, ...]
 Rows = list[Any]
 
-_HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, still in books._STILL.items()}  # noqa: S608
+_HEAD_OF_BILLS = {
+    "shop": """
+        SELECT (SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND id = $1)),
+            horizon.at
+        FROM horizon
+    """,
+    "franchise": """
+        SELECT (SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND franchise_id = $1)),
+            horizon.at
+        FROM horizon
+    """,
+}
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
 # One page of a list. Every row has a flag that is true on the first page, or if the cursor's row still exists. An empty
 # page has one row with only this flag.
-_PAGE = """
+_BILLS_BY_DAY = """
     SELECT page.*, start.there FROM (
-        SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
-    ) AS start LEFT JOIN LATERAL ({rows}) AS page ON true
-"""
-_page_of_bills = partial(_PAGE.format, table="bills", within="shop = $1", identity="id")
-_BILLS_BY_DAY = _page_of_bills(
-    row_id="$4::text",
-    rows="""
+        SELECT $4::text = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $1 AND id = $4::text) AS there
+    ) AS start LEFT JOIN LATERAL (
         SELECT bill_day, closed_at, id, seal, body FROM bills
         WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
         ORDER BY bill_day, closed_at, id LIMIT $6
-    """,
-)
-_BILLS_BY_CHANGE = _page_of_bills(
-    row_id="$3::text",
-    rows="""
+    ) AS page ON true
+"""
+_BILLS_BY_CHANGE = """
+    SELECT page.*, start.there FROM (
+        SELECT $3::text = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $1 AND id = $3::text) AS there
+    ) AS start LEFT JOIN LATERAL (
         SELECT updated_at, 0, id, seal, body FROM bills
         WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
         ORDER BY updated_at, id LIMIT $5
-    """,
-)
+    ) AS page ON true
+"""
 _BILL = "SELECT seal, body FROM bills WHERE shop = ANY($1) AND id = $2 ORDER BY shop LIMIT 1"
-_MEMBERS = _PAGE.format(
-    table="members",
-    within="provider_id = $1",
-    identity="token",
-    row_id="$3::text",
-    rows="""
+_MEMBERS = """
+    SELECT page.*, start.there FROM (
+        SELECT $3::text = '' OR EXISTS (
+            SELECT 1 FROM members WHERE provider_id = $1 AND token = $3::text
+        ) AS there
+    ) AS start LEFT JOIN LATERAL (
         SELECT created_at, 0, token, form FROM members
         WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
         ORDER BY created_at, token LIMIT $4
-    """,
-)
+    ) AS page ON true
+"""
 # Citus cannot join an array of bases with the members of several shards, so this statement runs once for each base. The
 # comment on `_MEMBER` in books.py explains why base and token are compared as a pair.
 _MEMBER = """

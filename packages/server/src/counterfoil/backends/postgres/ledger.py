@@ -29,13 +29,22 @@ from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.changes import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import StoreMismatch, wrong_secret
 
-CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-# The current time: on the server's clock, unless a test passes its own.
-NOW = f"coalesce(%(now)s::bigint, {CLOCK})"
-_LOCK = f"SELECT {NOW} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
-_TAKE_STAMP = f"UPDATE horizon SET at = greatest({NOW}, at + 1) RETURNING at, {NOW}"  # noqa: S608 - as above
+# The current time in the next statements is that of the server's clock, unless a test passes its own.
+NOW = "SELECT coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+_LOCK = """
+    SELECT coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM horizon FOR UPDATE
+"""
+_TAKE_STAMP = """
+    UPDATE horizon
+    SET at = greatest(coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), at + 1)
+    RETURNING at, coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+"""
 # If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
-_ADVANCE = f"UPDATE horizon SET at = greatest(at, {NOW}) RETURNING at"  # noqa: S608 - as above
+_ADVANCE = """
+    UPDATE horizon
+    SET at = greatest(at, coalesce(%(now)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))
+    RETURNING at
+"""
 
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
@@ -183,7 +192,7 @@ class PostgresLedger(LoadBook):
     @contextmanager
     def _unlocked(self) -> Iterator[int]:
         with self._reading(), self._line().transaction():
-            yield only(self._line().execute(f"SELECT {NOW}", self._now()))[0]
+            yield only(self._line().execute(NOW, self._now()))[0]
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -203,7 +212,7 @@ class PostgresLedger(LoadBook):
         return int(stamp)
 
     def _now(self) -> dict[str, int | None]:
-        """Return the parameter of `NOW`."""
+        """Return the time that statements take as the current one, or none for that of the server's clock."""
         return {"now": self._now_ms() if self._now_ms else None}
 
     def _run(self, statement: str, **values: object) -> Cursor[Any]:

@@ -1,6 +1,6 @@
 """The database that `counterfoil copy` writes to. Until the cut-over, a prefix of its fingerprint closes it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -65,7 +65,7 @@ class PostgresMoveTarget:
                 )
             if found is None:
                 for table in TABLES:
-                    if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
+                    if self._connection().execute(_has_rows(table)).fetchone() == (True,):
                         raise MoveRefused(
                             f"the target already has rows in the table `{table.name}`. Copy into an empty database."
                         )
@@ -104,7 +104,7 @@ class PostgresMoveTarget:
     def rows(self, table: MovedTable, group: Any) -> Iterator[Row]:
         """Yield the rows of a group, with the types that they have in the source."""
         with translated(), self._connection().transaction(), self._connection().cursor("rows", binary=True) as cursor:
-            cursor.execute(psycopg_form(_select(table, table.columns, IN_GROUP[table.group])), {"group": group})
+            cursor.execute(_rows_of_group(table), {"group": group})
             while rows := cursor.fetchmany(FETCH_ROWS):
                 yield from rows
 
@@ -114,8 +114,7 @@ class PostgresMoveTarget:
                 self._connection().execute(_MONTH, (group * HOUR_MS,))
             kinds = self._kinds(table)
             odd = [(index, _WRITE[name]) for index, name in enumerate(table.columns) if name in _WRITE]
-            into = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT binary)"
-            with self._connection().cursor().copy(into.encode()) as copy:
+            with self._connection().cursor().copy(_copy_into(table)) as copy:
                 copy.set_types([kinds[name] for name in table.columns])
                 for row in rows:
                     values = list(row)
@@ -125,23 +124,43 @@ class PostgresMoveTarget:
 
     def delete(self, table: MovedTable, keys: Iterable[Row]) -> None:
         """Delete the rows with these keys."""
-        kinds = self._kinds(table)
-        lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
-        matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
-        query = f"DELETE FROM {table.name} USING unnest({lists}) AS gone ({', '.join(table.key)}) WHERE {matched}"  # noqa: S608
+        statement = _delete_keys(table, self._kinds(table))
         with translated():
-            self._connection().execute(query.encode(), [list(column) for column in zip(*keys, strict=True)])
+            self._connection().execute(statement, [list(column) for column in zip(*keys, strict=True)])
 
     def clear(self, table: MovedTable, group: Any) -> None:
         with translated():
-            query = f"DELETE FROM {table.name} WHERE {IN_GROUP[table.group]}"  # noqa: S608 - our own table names
-            self._connection().execute(psycopg_form(query), {"group": group})
+            self._connection().execute(_delete_group(table), {"group": group})
 
     def _kinds(self, table: MovedTable) -> dict[str, str]:
         with translated():
             return dict(self._connection().execute(_KINDS, (table.name,)).fetchall())
 
 
-def _select(table: MovedTable, columns: tuple[str, ...], condition: str) -> str:
-    read = ", ".join(_READ.get(name, name) for name in columns)
-    return f"SELECT {read} FROM {_FROM.get(table.name, table.name)} WHERE {condition}"  # noqa: S608 - our own table names
+# --- the statements of a declared table: see moved_tables.py --------------------------
+
+
+def _has_rows(table: MovedTable) -> bytes:
+    return f"SELECT EXISTS (SELECT FROM {_FROM.get(table.name, table.name)})".encode()  # noqa: S608 - declared names
+
+
+def _rows_of_group(table: MovedTable) -> bytes:
+    columns = ", ".join(_READ.get(name, name) for name in table.columns)
+    source, condition = _FROM.get(table.name, table.name), IN_GROUP[table.group]
+    return psycopg_form(f"SELECT {columns} FROM {source} WHERE {condition}")  # noqa: S608 - declared names
+
+
+def _copy_into(table: MovedTable) -> bytes:
+    return f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT binary)".encode()
+
+
+def _delete_keys(table: MovedTable, kinds: Mapping[str, str]) -> bytes:
+    """Return a statement that deletes the rows with these keys. It takes a list for each column of the key."""
+    names = ", ".join(table.key)
+    lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
+    matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
+    return f"DELETE FROM {table.name} USING unnest({lists}) AS gone ({names}) WHERE {matched}".encode()  # noqa: S608 - declared names
+
+
+def _delete_group(table: MovedTable) -> bytes:
+    return psycopg_form(f"DELETE FROM {table.name} WHERE {IN_GROUP[table.group]}")  # noqa: S608 - declared names

@@ -28,6 +28,10 @@ IDLE_SEC = 300.0
 # placeholders. It also hides shards in every query of pg_class. With that filter, the query in which asyncpg looks up
 # types takes about a second of CPU time for each new connection.
 _CITUS_SETTINGS = {"plan_cache_mode": "auto", "citus.override_table_visibility": "off"}
+_SET_ON_CITUS = """
+    SELECT set_config(setting.name, setting.value, false)
+    FROM pg_extension CROSS JOIN unnest($1::text[], $2::text[]) AS setting (name, value) WHERE extname = 'citus'
+"""
 
 # Errors that the statement did not cause: the server is unreachable, stopping or starting, or has too many connections.
 _UNREACHABLE = (
@@ -78,9 +82,8 @@ async def open_connection(
     )
     on_citus = _without_options(_CITUS_SETTINGS, url)
     if on_citus:
-        changes = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in on_citus.items())
         try:
-            await connection.execute(f"SELECT {changes} FROM pg_extension WHERE extname = 'citus'")  # noqa: S608
+            await connection.execute(_SET_ON_CITUS, list(on_citus), list(on_citus.values()))
         except BaseException:
             connection.terminate()
             raise

@@ -31,19 +31,34 @@ Instant = Callable[[], tuple[int, date]]
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
 # With several servers, an admission also returns the horizon to report: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
-_RECORD = f"""
-    INSERT INTO requests ({", ".join(RequestRecord.__struct_fields__)})
+# The columns are those of a request record, in its order.
+_RECORD = """
+    INSERT INTO requests (
+        at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
+    )
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
         $7::text[], $8::integer[], $9::text[], $10::text[])
-"""  # noqa: S608 - our own columns
-_ADMIT_AND_RECORD = f"""
-    WITH kept AS ({_RECORD})
+"""
+_ADMIT_AND_RECORD = """
+    WITH kept AS (
+        INSERT INTO requests (
+            at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
+        )
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
+            $7::text[], $8::integer[], $9::text[], $10::text[])
+    )
     SELECT place, wait_us, day, count, NULL FROM admit($11, $12, $13, $14)
-"""  # noqa: S608 - contains only constants
-_ADMIT_WITH_HORIZON_AND_RECORD = f"""
-    WITH kept AS ({_RECORD})
+"""
+_ADMIT_WITH_HORIZON_AND_RECORD = """
+    WITH kept AS (
+        INSERT INTO requests (
+            at, key_id, route, status, error, took_us, personal_base, personal_members, request_id, detail
+        )
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
+            $7::text[], $8::integer[], $9::text[], $10::text[])
+    )
     SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($11, $12, $13, $14, $15, $16)
-"""  # noqa: S608 - contains only constants
+"""
 _MONTH = "SELECT request_month($1)"
 # Rows are locked in a fixed order, so that two nodes cannot deadlock.
 _COUNT_ERRORS = """
@@ -273,20 +288,24 @@ def _month(at: int) -> int:
 # --- cursors that were handed out: they are on the primary, so that all nodes see them --
 
 
-_FIND_ON_REPLICA = f"""
-    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({FIND}) AS found ON true
-"""  # noqa: S608 - contains only constants
-_INSERT = """
-    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
+_FIND_ON_REPLICA = """
+    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+        SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
+        WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND ends_at > $5 AND NOT expired
+    ) AS found ON true
 """
 # Stores a cursor that was handed out without a primary. A row with its long random ID is the same cursor.
-_ADOPT = f"{_INSERT} DO NOTHING"
+_ADOPT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
+"""
 # Stores a cursor that was lost in a failover or not transferred yet. It overwrites any other cursor with the same ID.
-_CORRECT = f"""{_INSERT} DO UPDATE SET
-    row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
-    earliest = excluded.earliest, latest = excluded.latest,
-    ends_at = excluded.ends_at, expired = false
+_CORRECT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
+        row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
+        earliest = excluded.earliest, latest = excluded.latest,
+        ends_at = excluded.ends_at, expired = false
 """
 
 

@@ -48,7 +48,7 @@ from counterfoil.backends.sqlite.mappings import (
 from counterfoil.backends.sqlite.positions import mark_as_backup
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
 from counterfoil.domain.access import Key
-from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry
+from counterfoil.domain.audit import AUTOMATIC, Act, Actor, AuditEntry
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.machine.files import open_regular, read_regular
@@ -376,6 +376,7 @@ _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
 # Most cursors have the ID of their row. When such a cursor is first inserted, the trigger stores its ID as expired
 # instead, and the service retries with a random ID. A short random ID may have been handed out before too, so the
 # trigger skips the insert, and the service retries with a longer ID. See `_next_cursor` in reads.py.
+# A trigger takes no parameters, so its numbers are written into it.
 _GUARD = """
     CREATE TRIGGER restored_cursors BEFORE INSERT ON cursors
     WHEN NOT NEW.expired AND NEW.ends_at < {until} + {lifetime}
@@ -395,7 +396,7 @@ _GUARD = """
     END
 """
 _STORE_ID = "PRAGMA application_id"
-_AUDIT = f"SELECT number, {', '.join(COLUMNS)} FROM audit ORDER BY number"  # noqa: S608 - names of our own columns
+_AUDIT = "SELECT number, at, act, actor, via, host, key_id, changes, detail FROM audit ORDER BY number"
 _REVOCATIONS_OF_KEYS = """
     SELECT key_id, json_extract(record, '$.revoked_at'), json_extract(record, '$.revokes_at')
     FROM (SELECT key_id, CAST(body AS TEXT) AS record FROM keys)
@@ -408,7 +409,9 @@ _READ_REPLACED: dict[Name, tuple[str, ...]] = {
 _HAS_MARKS = "SELECT 1 FROM sqlite_schema WHERE name = 'forgotten_members'"
 _MARKS = "SELECT mark, at FROM forgotten_members"
 _KEEP_MARK = "INSERT INTO forgotten_members (mark, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
-_KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_KEEP_ENTRY = """
+    INSERT INTO audit (number, at, act, actor, via, host, key_id, changes, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
 

@@ -44,7 +44,8 @@ _COVERS = {
 
 # SQLite concatenates the rows of a page, in the order of the inner query, because fetching 200 rows one by one would
 # take twice as long. One statement reads one snapshot, so these rows match the other columns: the shop, the horizon,
-# the last position (as one string), and whether the cursor's row still exists.
+# the last position (as one string), and whether the cursor's row still exists. A page names the shop's number in four
+# places, and a join would take longer, so the subquery that finds it is written once, above.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),

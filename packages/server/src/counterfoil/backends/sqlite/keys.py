@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, decode_key
-from counterfoil.domain.audit import AUTOMATIC, COLUMNS, Act, Actor, AuditEntry, to_row
+from counterfoil.domain.audit import AUTOMATIC, Act, Actor, AuditEntry, to_row
 from counterfoil.key_issuing import KeyStore
 from counterfoil.model.messages import Message
 from counterfoil.ports import AuditedTransaction, Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
@@ -268,8 +268,10 @@ class SqliteKeyStore(KeyStore):
 # --- the audit log ------------------------------------------------------------------
 
 
-_COLUMNS = ", ".join(COLUMNS)
-_APPEND = f"INSERT INTO audit ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - names of our own columns
+# The columns are those of `to_row`.
+_APPEND = """
+    INSERT INTO audit (at, act, actor, via, host, key_id, changes, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 
 def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:

@@ -149,7 +149,7 @@ class SqliteMoveSource:
 
     def rows(self, table: MovedTable, group: Any) -> sqlite3.Cursor:
         """Return the rows of a group."""
-        return self.ask(table, _select(table, _IN_GROUP[table.group]), group=group)
+        return self.ask(table, _rows_of_group(table), group=group)
 
     def _horizon(self) -> int:
         row: tuple[int] = self._connections["books"].execute(HORIZON).fetchone()
@@ -167,6 +167,7 @@ class SqliteMoveSource:
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
 
 
-def _select(table: MovedTable, condition: str) -> str:
-    source = _FROM.get(table.name, table.name)
-    return f"SELECT {', '.join(table.columns)} FROM {source} WHERE {condition}"  # noqa: S608 - our own table names
+def _rows_of_group(table: MovedTable) -> str:
+    """Return the statement for a declared table: see moved_tables.py."""
+    source, condition = _FROM.get(table.name, table.name), _IN_GROUP[table.group]
+    return f"SELECT {', '.join(table.columns)} FROM {source} WHERE {condition}"  # noqa: S608 - declared names

@@ -251,7 +251,8 @@ class SqliteReads(OperatorReads):
 
     def _cut_off(self, name: Name, connection: sqlite3.Connection) -> Message | None:
         """Return a problem if the file was truncated and the log is too short to contain the missing pages."""
-        (pages,), (page_bytes,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         path = files.path_of(self._folder, name)
         stored = path.stat().st_size + files.size_of(path.with_name(f"{path.name}-wal"))
         return files.DAMAGED(name=name, reason=files.TRUNCATED) if stored < pages * page_bytes else None
