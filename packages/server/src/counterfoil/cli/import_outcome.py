@@ -39,8 +39,9 @@ def judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -
     is_judged = request.is_load and not request.accept_change
     # Each import reads only what is new in a database, so it is compared with the others once it is loaded.
     is_compared = is_judged and not request.is_database
-    if is_compared and export.has_other_ids:
-        load_exports.require_known_ids(settings, export)
+    same_sales = load_exports.other_ids(settings, export) if is_compared and export.has_other_ids else None
+    if same_sales:
+        raise ImportFailed(same_sales)
     if request.is_check:
         return None
     if is_judged and export.tally.wrong_totals:

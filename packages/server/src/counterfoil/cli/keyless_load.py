@@ -18,7 +18,6 @@ import click
 from counterfoil.backends.sqlite import files
 from counterfoil.cli import load_exports, load_run
 from counterfoil.cli.load_run import LoadReport, doubt_texts, report_view
-from counterfoil.importing.results import ImportFailed
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import BUFFER_BYTES, File
@@ -57,11 +56,9 @@ def command(action: str, name: Path, *, other_ids: bool, accept_change: bool) ->
         report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=True)
     view: dict[str, Any] = {"load": report.summary.load, **report_view(report)}
     view["doubts"] = doubt_texts(report)
-    if is_check and other_ids:
-        try:
-            load_exports.require_known_ids(settings, records)
-        except ImportFailed as error:
-            view["doubts"].append(str(error))
+    same_sales = load_exports.other_ids(settings, records) if is_check and other_ids else None
+    if same_sales:
+        view["doubts"].append(same_sales)
     print_json(view)
     is_wrong = bool(report.summary.rejected or records.damage)
     return load_run.exit_status(report, is_wrong=is_wrong)

@@ -82,7 +82,6 @@ class ExportRequest(Struct, kw_only=True):
     """The zone of new shops that a form proposes."""
     currency: str = "THB"
     converter: str | None = None
-    accept_change: bool = False
 
     @property
     def mapping_name(self) -> str | None:
@@ -159,17 +158,17 @@ def facts_for_import(settings: Settings) -> Facts:
     return facts
 
 
-def require_known_ids(settings: Settings, export: Source) -> None:
-    """Raise `ImportFailed` if the store has the sales of an export under other IDs: those of orders, or of checks."""
+def other_ids(settings: Settings, export: Source) -> str | None:
+    """Return a sentence if the store has the sales of an export under other IDs: those of orders, or of checks."""
     if bootstrap.is_without_store(settings):
-        return
+        return None
     days: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in export.lines():
         record = json.loads(line.text)
         if record["kind"] == "bill":
             days.setdefault((record["shopId"], record["closedAt"][:10]), []).append(record)
     if not days:
-        return
+        return None
     reads = bootstrap.store(settings).reads()
     dates = sorted(date.fromisoformat(day) for _, day in days)
     stored = {(of_day.shop_id, of_day.day.isoformat()): of_day.bills for of_day in reads.bills(dates[0], dates[-1])}
@@ -185,11 +184,12 @@ def require_known_ids(settings: Settings, export: Source) -> None:
         else:
             count = len(reads.stored_bills(shop, sorted(orders)))
         if count:
-            raise ImportFailed(
+            return (
                 f"the store has {counted(count, 'bill')} of shop {printable(shop)} on {day}, but none "
                 "of this export. They may be the same sales with other IDs, from another file of the POS: an order, or "
                 "its checks. If they are other sales, repeat the command with --accept-change."
             )
+    return None
 
 
 def doubtful_net(name: str) -> str:
@@ -339,8 +339,9 @@ class ExportFile(File):
     def _why_not_loaded(self, export: ConvertedExport) -> str | None:
         conversion = self._conversion
         say_notes(export)
-        if export.has_other_ids and not conversion.request.accept_change:
-            require_known_ids(conversion.settings, export)
+        same_sales = other_ids(conversion.settings, export) if export.has_other_ids else None
+        if same_sales:
+            return same_sales
         if export.tally.wrong_totals:
             return wrong_total(export)
         facts = facts_for_import(conversion.settings)

@@ -73,14 +73,14 @@ class LoadReport(Struct, kw_only=True):
     """If it is set, a check adds up in it what the bills would change."""
 
     @property
-    def alarms(self) -> list[DeliveryDoubt]:
-        """The sudden changes in this load that nobody has accepted yet."""
-        return [] if self.accepted else self.summary.alarms
-
-    @property
     def doubts(self) -> list[DeliveryDoubt]:
         """What is odd about the delivery, and not accepted yet."""
-        return [*self.alarms, *self.summary.guard.doubts]
+        return [] if self.accepted else self.summary.doubts
+
+    @property
+    def alarms(self) -> list[DeliveryDoubt]:
+        """The doubts that come from a comparison with earlier loads."""
+        return [doubt for doubt in self.doubts if doubt.measure != "replaced"]
 
     @property
     def is_stopped(self) -> bool:
@@ -138,12 +138,9 @@ def run_load(
         try:
             # A load that is asked to stop records that it has stopped.
             with stop_signals_as_interrupt():
-                guard = pipeline.load(records).guard
-            if is_check and is_guarded and guard.is_export and guard.bills and not guard.known:
-                guard.same_load = _load_of_same_sales(settings, report.summary.totals.report())
-                if isinstance(ledger, CheckingLedger) and not bootstrap.is_without_store(settings):
-                    guard.has_same_sales = ledger.has_same_sales(bootstrap.store(settings).reads().bills_of_days)
-                guard.is_exceeded = guard.is_exceeded or guard.same_load > 0 or guard.has_same_sales
+                report.summary = pipeline.load(records)
+            if isinstance(ledger, CheckingLedger) and is_guarded:
+                _look_for_same_sales(settings, report.summary, ledger)
         except KeyboardInterrupt:
             report.interrupted = True
         except SourceError as error:
@@ -162,9 +159,21 @@ def run_load(
         report.proposed_closing = quiet_closing(bootstrap.store(settings).reads().bill_hours(shops))
 
 
+def _look_for_same_sales(settings: Settings, checked: Summary, ledger: CheckingLedger) -> None:
+    """Doubt an export of new bills if the store has the same sales, with other IDs."""
+    guard = checked.guard
+    if bootstrap.is_without_store(settings) or not (guard.is_export and guard.bills) or guard.known:
+        return
+    guard.same_load = _load_of_same_sales(settings, checked.totals.report())
+    guard.has_same_sales = ledger.has_same_sales(bootstrap.store(settings).reads().bills_of_days)
+    if (guard.same_load or guard.has_same_sales) and not guard.is_exceeded:
+        guard.is_exceeded = True
+        checked.doubts.append(guard.doubt)
+
+
 def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
     """Return the number of an earlier load if most of these bills are of days that were loaded with the same totals."""
-    if bootstrap.is_without_store(settings) or totals.bills < FEWEST_COMPARED or totals.more_days:
+    if totals.bills < FEWEST_COMPARED or totals.more_days:
         return 0
     reads = bootstrap.store(settings).reads()
     loads = [load for load in reads.loads(MAX_LOADS) if load.finished and load.changed]
@@ -222,7 +231,7 @@ def accept_change(
 ) -> list[DeliveryDoubt]:
     """Accept the latest sudden change as normal, and return the alarms that were cleared.
 
-    `loaded` is the load that was accepted. It is marked if it raised alarms, or the operator was asked and confirmed.
+    `loaded` is the load that was accepted. It is marked if it raised doubts, or the operator was asked and confirmed.
     """
     ended: list[DeliveryDoubt] = []
 
@@ -233,7 +242,7 @@ def accept_change(
     bootstrap.store(settings).require_exists()
     with closing(bootstrap.store(settings).ledger()) as ledger:
         ledger.change_intake(change)
-        if loaded and (loaded.alarms or is_confirmed):
+        if loaded and (loaded.doubts or is_confirmed):
             ledger.add_items([_accepted_item(loaded)])
     return ended
 
@@ -245,7 +254,7 @@ def _accepted_item(loaded: Summary) -> OpenItem:
         kind="held",
         load=loaded.load,
         files={loaded.source: 0},
-        reason=" ".join(f"{describe(alarm)}." for alarm in loaded.alarms),
+        reason=" ".join(f"{describe(doubt)}." for doubt in loaded.doubts),
         closed_at=SystemClock().now_ms(),
         closed_by="accepted",
     )
@@ -390,9 +399,10 @@ def _other_export(count: int) -> str:
 
 def doubt_texts(report: LoadReport) -> list[str]:
     """Return a sentence or more about each doubt, without values of the records."""
-    texts = [f"{describe(alarm)}." for alarm in report.alarms]
-    if report.is_stopped:
-        texts.append(would_replace(report.summary.guard))
+    texts = []
+    for doubt in report.doubts:
+        is_replaced = doubt.measure == "replaced"
+        texts.append(would_replace(report.summary.guard) if is_replaced else f"{describe(doubt)}.")
     return texts
 
 

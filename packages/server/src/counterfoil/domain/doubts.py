@@ -2,6 +2,16 @@
 
 Two rules raise doubts: sudden changes compared with earlier loads (`intake.py`), and bills that would replace stored
 ones (`replacements.py`). A file with doubts in a watched folder is held, and its item waits (`open_items.py`).
+
+Three things stand beside them and are no doubts:
+
+- The control totals (`model/control_totals.py`) say what a delivery adds up to, whether it is odd or not.
+- `--expect-net` compares them with an amount that the operator typed. Nobody can accept a difference: he corrects the
+  amount, or the export.
+- An open item is whatever waits for the operator. A held file is one kind of five, and the only one that he accepts.
+
+An export can also be wrong in itself: its money does not add up, or the store has its sales under other IDs. Nothing of
+it is loaded then, and a watched folder puts the file into quarantine (`cli/load_exports.py`).
 """
 
 from collections.abc import Mapping

@@ -258,9 +258,9 @@ class ReplacementGuard(Struct):
     """The number of such bills that were written, before there were too many."""
 
     @property
-    def doubts(self) -> list[DeliveryDoubt]:
-        """The doubt that stops the load, if there are too many such bills."""
-        return [DeliveryDoubt("replaced", self.moved + self.others, self.bills)] if self.is_exceeded else []
+    def doubt(self) -> DeliveryDoubt:
+        """The doubt that stops a load with too many such bills."""
+        return DeliveryDoubt("replaced", self.moved + self.others, self.bills)
 
     def rejects(self, stored: bytes, change: EncodedBill) -> bool:
         """Count the bill if the change would replace it implausibly; return whether the change is rejected."""

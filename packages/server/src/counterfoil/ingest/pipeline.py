@@ -75,8 +75,8 @@ class Summary(Struct, kw_only=True):
     """What the bills add up to that were not rejected, whether they change the store or not."""
     guard: ReplacementGuard = field(default_factory=ReplacementGuard)
     """The stored bills that would be replaced by other ones. If there are too many, the load was stopped."""
-    alarms: list[DeliveryDoubt] = field(default_factory=list)
-    """Sudden changes in this load compared with earlier loads."""
+    doubts: list[DeliveryDoubt] = field(default_factory=list)
+    """What is odd about the load. Known when it ends."""
 
     @property
     def changed(self) -> int:
@@ -229,10 +229,8 @@ class Pipeline:
         self._progress.finished = (self._damage is None or self._rules.finishes_damaged) and not is_stopped
         self._progress.damaged = {printable(path.name) for path in source.damage}
         self._progress.totals = summary.totals.report(MAX_STORED_DAYS)
-        if is_stopped:
-            self._progress.alarms = summary.guard.doubts
-        else:
-            self._progress.alarms = summary.alarms = self._compare(summary.counts())
+        summary.doubts = [summary.guard.doubt] if is_stopped else self._compare(summary.counts())
+        self._progress.alarms = summary.doubts
         self._apply([], summary)
         if is_stopped:
             self._ledger.stop_load(self._progress.number, summary.changed)
