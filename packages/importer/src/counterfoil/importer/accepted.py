@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
-from counterfoil.importer import sums
 from counterfoil.importer.amounts import EITHER, PAYMENT_AMOUNTS, ROW
 from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
 from counterfoil.importer.days import NOON
 from counterfoil.importer.paid import money
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, SALE, SKIP, VOID, Ranks
+from counterfoil.importer.series import BILL, LINE, MIXED, absolute
 from counterfoil.importer.solver import ExportReading
-from counterfoil.importer.sums import BILL, LINE
 from counterfoil.importer.toml_text import TomlText, quoted
 from counterfoil.importing import headings
 from counterfoil.importing.sheets import CsvFile
@@ -308,7 +307,7 @@ class _Writer:
             if part is None:
                 continue
             is_negative = role == "discount" and any((value or 0) < 0 for value in part.values)
-            self._add("[bill]", entry, sums.absolute(part.cell) if is_negative else part.cell)
+            self._add("[bill]", entry, absolute(part.cell) if is_negative else part.cell)
 
     # --- texts, lines and payments --------------------------------------------------------------
 
@@ -381,7 +380,7 @@ class _Writer:
         levels = (LINE,) if net.level == BILL else (LINE, EITHER)
         of_lines = [name for name in table.columns if not is_own or self._amounts.levels[name] in levels]
         candidates: list[str] = []
-        if net.level in (LINE, sums.MIXED) and not net.is_product:
+        if net.level in (LINE, MIXED) and not net.is_product:
             candidates += net.columns[:1]
         for column in self._amounts.ranks(table).with_role("amount", "total", "gross", "net", "paid"):
             if not (is_own and column.name in net.columns):
@@ -477,7 +476,7 @@ class _Writer:
         checks["allowed"] = self._allowed_values()
         checks["totals"] = self._bills.ends_in_totals
         checks["whole"] = self._converted(tables)
-        checks["equal"] = [[left.cell, right.cell] for left, right in self._amounts.search.equations()]
+        checks["equal"] = [[left.cell, right.cell] for left, right in self._amounts.search.relations.equations()]
         checks["larger"] = []
         for table in tables:
             checks["larger"] += self._larger(table)

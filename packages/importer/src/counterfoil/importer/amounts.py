@@ -10,14 +10,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from counterfoil.importer import sums
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import AMOUNT_ROLES, CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
+from counterfoil.importer.series import (
+    BILL,
+    LINE,
+    LINES_ROLE,
+    PAYMENTS_ROLE,
+    UNKNOWN_ROLE,
+    AmountSeries,
+    subtracted,
+    sums_of,
+)
 from counterfoil.importer.states import States
-from counterfoil.importer.sums import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, AmountSeries, sums_of
+from counterfoil.importer.unknown_amounts import MOST_UNKNOWN, shown_by_sums
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
 # bill, so that it may also be the amount of a line.
@@ -299,7 +308,7 @@ class StatedAmounts:
         entries = [self.cell(table, column.name) for column in columns]
         if rate:
             entries[-1] = {"add": [{"constant": "1"}, {"multiply": [rate, {"constant": "-0.01"}]}]}
-        entries = [one if sign > 0 else sums.subtracted(one) for sign, one in zip(signs, entries, strict=True)]
+        entries = [one if sign > 0 else subtracted(one) for sign, one in zip(signs, entries, strict=True)]
         inner = entries[0] if len(entries) == 1 else {"multiply" if is_product or rate else "add": entries}
         return inner if level == BILL else {"sum": inner}
 
@@ -363,10 +372,10 @@ class StatedAmounts:
         columns = [
             one for one in self._table.columns.values() if self._ranks.role(one) is None and self.may_be_money(one)
         ]
-        unknown = [self.of(column, sums.UNKNOWN_ROLE) for column in columns]
+        unknown = [self.of(column, UNKNOWN_ROLE) for column in columns]
         exempt = [self.of(column, "exempt") for column in self._ranks.with_role("exempt") if column.is_number]
         taxed = [one for one in (*self._stated, *exempt) if one.role in BASES and one.level == BILL]
-        return sums.shown_by_sums(self._stated, self._stated_parts, unknown, taxed, self.sales[:MOST_BILLS])
+        return shown_by_sums(self._stated, self._stated_parts, unknown, taxed, self.sales[:MOST_BILLS])
 
     @cached_property
     def _stated(self) -> list[AmountSeries]:
@@ -392,13 +401,13 @@ class StatedAmounts:
         prices = [] if self._ranks.with_role("qty") else self._ranks.with_role("unitPrice")
         others = [one for one in self._table.columns.values() if self._ranks.role(one) is None or one in prices]
         amounts = [one for one in others if self.may_be_money(one) and len(one.distinct) > 1]
-        unknown = [self.of(one, sums.UNKNOWN_ROLE) for one in amounts]
+        unknown = [self.of(one, UNKNOWN_ROLE) for one in amounts]
         tips = [one for one in self._stated_parts if one.role == "tip" and any(one.values)]
         tipped = [one.plus(*tips) for one in found if tips and one.level == BILL]
         totals = [sums_of([one], self.sales) for one in (*self.payments(), *tipped)]
         equal = [one for one in unknown if one.level == BILL and sums_of([one], self.sales) in totals]
         paid = [replace(one, role="total") for one in equal]
-        return paid or unknown[: sums.MOST_UNKNOWN if found else None]
+        return paid or unknown[: MOST_UNKNOWN if found else None]
 
     def _products(self, table: ExportTable) -> list[AmountSeries]:
         """Return quantity by price, and the same less a discount in per cent."""

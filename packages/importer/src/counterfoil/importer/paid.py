@@ -9,13 +9,14 @@ from math import prod
 
 from msgspec.structs import replace
 
-from counterfoil.importer import sums
 from counterfoil.importer.amounts import EITHER, ROW, StatedAmounts, price_changes
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
 from counterfoil.importer.form import joined, sentence
 from counterfoil.importer.interview import NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import CHARGES, REFUND, TOTAL_ROLES
-from counterfoil.importer.sums import BILL, LINE, LINES_ROLE, AmountSeries, TotalFinding, differing, sums_of
+from counterfoil.importer.relations import without_parts_of_sums
+from counterfoil.importer.series import BILL, LINE, LINES_ROLE, MIXED, UNKNOWN_ROLE, AmountSeries, differing, sums_of
+from counterfoil.importer.totals import TotalFinding, TotalSearch
 from counterfoil.model.text import counted
 
 MOST_ANSWERS = 8
@@ -33,8 +34,8 @@ class PaidAmounts(StatedAmounts):
     """The columns of tips that the customer did not pay."""
 
     @cached_property
-    def search(self) -> sums.TotalSearch:
-        return sums.TotalSearch(self.candidates(), self.parts(), self.sales, self._all_sales)
+    def search(self) -> TotalSearch:
+        return TotalSearch(self.candidates(), self.parts(), self.sales, self._all_sales)
 
     def decide_net(self) -> AmountSeries:
         """Return what the customer paid, as the sums prove it, or ask. Only totals that no sum refutes are offered."""
@@ -143,7 +144,7 @@ class PaidAmounts(StatedAmounts):
     def _sums_of_departments(self) -> list[AmountSeries]:
         """Return the sum of amounts of departments, such as `Food` and `Drinks`, if no column has a total."""
         candidates = [one for one in self.candidates() if one.cell is not None]
-        departments = [one for one in candidates if one.role in ("gross", "amount", sums.UNKNOWN_ROLE)]
+        departments = [one for one in candidates if one.role in ("gross", "amount", UNKNOWN_ROLE)]
         is_alone = len(departments) == len(candidates) and all(one.level == BILL for one in departments)
         if not is_alone or not 1 < len(departments) <= MOST_DEPARTMENTS:
             return []
@@ -170,7 +171,7 @@ class PaidAmounts(StatedAmounts):
     def _other_parts(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return what is not added to a total, and what the sample does not show to be in it."""
         candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return sums.TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
+        return TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
 
     def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
@@ -187,9 +188,9 @@ class PaidAmounts(StatedAmounts):
         if product is None or finding.doubts:
             return finding
         either = [name for name in product.columns if self.levels.get(name) == EITHER]
-        if either and (self._has_single_lines or not self.search.is_level_shown(product.level, either)):
+        if either and (self._has_single_lines or not self.search.relations.is_level_shown(product.level, either)):
             return self._level_question(product, either[0])
-        if not product.is_product or product.level == sums.MIXED:
+        if not product.is_product or product.level == MIXED:
             return finding
         table, (quantity, price) = self._lines or self._table, product.columns
         grows, stays = price_changes(self.ranks(table), table.columns[quantity], table.columns[price])
@@ -266,7 +267,7 @@ class PaidAmounts(StatedAmounts):
         payments = [one for one in self.payments() if one.columns != total.columns]
         if not all(differing(one, total, bills) for one in payments):
             return []
-        related = self.search.explained_columns()
+        related = self.search.relations.explained_columns()
         explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
         explained.update(self._states.amounts)
         found = []
@@ -311,7 +312,7 @@ class PaidAmounts(StatedAmounts):
         """Return a column with discounts such as `10%`, if the total is quantity by price, without them."""
         table = self._lines or self._table
         ranks = self.ranks(table)
-        known = {*self.search.explained_columns(), *total.columns}
+        known = {*self.search.relations.explained_columns(), *total.columns}
         prices = [one.name for one in (*ranks.with_role("qty")[:1], *ranks.with_role("unitPrice")[:1])]
         rates = [one for one in table.columns.values() if ranks.may_be(one, "discount")]
         with_signs = [one.name for one in rates if any(value.endswith("%") for value in one.distinct)]
@@ -410,12 +411,12 @@ class PaidAmounts(StatedAmounts):
 
     def parts_of_role(self, role: str, net: AmountSeries) -> AmountSeries | None:
         """Return the amounts of a role, such as the tax, or None if it is not clear which they are."""
-        parts = sums.without_parts_of_sums(self.parts(), self.sales)
+        parts = without_parts_of_sums(self.parts(), self.sales)
         found = [part for part in parts if part.role == role and self.may_be_part(part, net)]
         found = [part for part in found if self._unpaid_tips.isdisjoint(part.columns)]
         # The same amounts under two headings count once, unless the total has both.
         first = {part.values: part for part in reversed(found)}
-        related = self.search.parts_of_sums
+        related = self.search.relations.names_of_parts
         summed = [part for part in found if part.name in related or not {*net.columns}.isdisjoint(part.columns)]
         found = summed or list(first.values())[::-1]
         if len({part.level for part in found}) != 1:

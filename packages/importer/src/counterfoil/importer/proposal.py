@@ -35,11 +35,11 @@ from counterfoil.importer.form import (
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.ranks import REFUND, VOID
+from counterfoil.importer.series import AmountSeries
 from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.shops import DEFAULT_ZONE
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importer.states import EACH
-from counterfoil.importer.sums import AmountSeries
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.values import decimal_places
