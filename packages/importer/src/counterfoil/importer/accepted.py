@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
-from counterfoil.importer.amounts import EITHER, PAYMENT_AMOUNTS, ROW
+from counterfoil.importer.amount_columns import EITHER, ROW
+from counterfoil.importer.amounts import PAYMENT_AMOUNTS
 from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
 from counterfoil.importer.days import NOON
 from counterfoil.importer.paid import money

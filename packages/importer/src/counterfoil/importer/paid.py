@@ -9,7 +9,8 @@ from math import prod
 
 from msgspec.structs import replace
 
-from counterfoil.importer.amounts import EITHER, ROW, StatedAmounts, price_changes
+from counterfoil.importer.amount_columns import EITHER, ROW
+from counterfoil.importer.amounts import StatedAmounts, price_changes
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
 from counterfoil.importer.form import joined, sentence
 from counterfoil.importer.interview import NeedsOtherReport, Refuted
