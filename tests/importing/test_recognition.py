@@ -16,6 +16,7 @@ TITLES = {
     "clover-orders.json": "Clover orders",
     "foodics-orders.json": "Foodics orders",
     "foodstory-orders.csv": "FoodStory ordered items",
+    "form.json": None,
     "grabfood-transactions.csv": "GrabFood transactions",
     "members.csv": None,
     "odoo-orders.csv": "Odoo orders",
