@@ -51,51 +51,56 @@ class PaidAmounts(StatedAmounts):
             self._leave_out_tips(total, finding)
             return total
         if finding.chosen and finding.chosen.cell is not None:
-            for line in finding.evidence:
-                if " = " in line:
-                    self._interview.prove(line)
-                else:
-                    # Such as a tax that no sum has, so that it is added to what the customer paid.
-                    self._interview.assume(line)
+            self._note_evidence(finding.evidence)
             return self._with_tips(finding) if finding.tips else finding.chosen
-        choices = {total.name: total for total in finding.choices if total.cell is not None}
-        choices = {name: total for name, total in choices.items() if not self._refutation(total, finding)}
+        choices: dict[str, AmountSeries] = {}
+        for total in finding.choices:
+            if total.cell is not None and not self._refutation(total, finding):
+                choices[total.name] = total
         if not choices:
-            text = finding.question or sentence(
+            reason = finding.question or sentence(
                 "No column of {table} is what the customer paid.", table=self._table.name
             )
-            raise NeedsOtherReport(
-                joined(text, sentence("Export a report with the total of each bill, or with the price of each item."))
-            )
+            advice = sentence("Export a report with the total of each bill, or with the price of each item.")
+            raise NeedsOtherReport(joined(reason, advice))
         text = joined(finding.question, sentence("What did the customer pay, tip included?"))
         name = self._interview.choose("net", "money", text, list(choices), free=True, must_confirm=finding.must_confirm)
         self._leave_out_tips(choices[name], finding)
         return choices[name]
+
+    def _note_evidence(self, evidence: Sequence[str]) -> None:
+        for line in evidence:
+            if " = " in line:
+                self._interview.prove(line)
+            else:
+                # Such as a tax that no sum has, so that it is added to what the customer paid.
+                self._interview.assume(line)
+
+    # --- tips that no sum has -----------------------------------------------------------------------
 
     def _with_tips(self, finding: TotalFinding) -> AmountSeries:
         """Ask whether the customer paid tips that no sum has, and return what the customer paid."""
         with_tips, without_tips = finding.chosen, finding.without_tips
         if with_tips is None or without_tips is None:
             raise ValueError("the finding has no tips that no sum has")
+        tips = finding.tips
         choices = {with_tips.name: with_tips, without_tips.name: without_tips}
         texts = {with_tips.name: sentence("Yes"), without_tips.name: sentence("No")}
-        if finding.tips[1:]:
-            for tip in finding.tips:
-                only = without_tips.plus(tip)
-                choices[only.name] = only
-                texts[only.name] = sentence("Only {tip}", tip=tip.name)
-        paid = sum(sum(sums_of([tip], self.sales)) for tip in finding.tips)
-        tipped = [bill for bill in self.sales if any(tip.values[bill] for tip in finding.tips)]
-        names = " and ".join(f"“{tip.name}”" for tip in finding.tips)
-        is_one = len(finding.tips) == 1
+        if len(tips) > 1:
+            for tip in tips:
+                total = without_tips.plus(tip)
+                choices[total.name] = total
+                texts[total.name] = sentence("Only {tip}", tip=tip.name)
+        tipped = [bill for bill in self.sales if any(tip.values[bill] for tip in tips)]
         values = {
-            "names": names,
+            "names": " and ".join(f"“{tip.name}”" for tip in tips),
             "total": without_tips.name,
             "bills": counted(len(tipped), "bill"),
-            "money": money(paid),
+            "money": money(sum(sums_of(tips, self.sales))),
         }
-        text = sentence("{names} is not in {total} ({bills}, {money}). Did the customer pay it on top?", **values)
-        if not is_one:
+        if len(tips) == 1:
+            text = sentence("{names} is not in {total} ({bills}, {money}). Did the customer pay it on top?", **values)
+        else:
             text = sentence(
                 "{names} are not in {total} ({bills}, {money}). Did the customer pay them on top?", **values
             )
@@ -112,25 +117,18 @@ class PaidAmounts(StatedAmounts):
             unpaid = [tip for tip in finding.tips if tip not in paid]
             self._unpaid_tips = frozenset(name for tip in unpaid for name in tip.columns)
 
+    # --- the finding --------------------------------------------------------------------------------
+
     def _finding(self) -> TotalFinding:
         """Find the total. Its choices have charges, too, unless they are shown to be included."""
         bills = self.sales
         finding = self._find_total(bills)
-        named = {name for total in finding.choices for name in total.columns}
-        parts = [(total, self._other_parts(total, bills)) for total in finding.choices]
-        for total, missing in parts if parts and parts[0][1] else ():
-            others = [part for part in missing if named.isdisjoint(part.columns)]
-            finding.choices += [total.plus(*others)] if others else []
+        self._add_charges(finding, bills)
         if finding.chosen is None:
             finding.choices = [*self._sums_of_departments(), *finding.choices]
-        finding.choices = [total for total in finding.choices if self._first_negative(total, bills) is None]
-        # A sum of columns may be what was left after fees.
-        left = [one for one in self.candidates() if one.role == "payout"]
-        finding.choices = [
-            one for one in finding.choices if not one.columns[1:] or all(differing(one, other, bills) for other in left)
-        ]
+        finding.choices = [total for total in finding.choices if self._is_possible(total, bills)]
         first = finding.chosen or next(iter(finding.choices), None)
-        if first and sum((first.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills):
+        if first and _is_mostly_negative(first, bills):
             finding.chosen = None
             finding.choices = [first.minus(), *(finding.choices or [first])]
             if finding.without_tips:
@@ -142,16 +140,37 @@ class PaidAmounts(StatedAmounts):
             )
         return finding
 
+    def _add_charges(self, finding: TotalFinding, bills: Sequence[int]) -> None:
+        """Add each choice with the charges that it may lack, if the first choice may lack some."""
+        missing = [self._other_parts(total, bills) for total in finding.choices]
+        if not missing or not missing[0]:
+            return
+        named = {name for total in finding.choices for name in total.columns}
+        for total, parts in zip(list(finding.choices), missing, strict=True):
+            others = [part for part in parts if named.isdisjoint(part.columns)]
+            if others:
+                finding.choices.append(total.plus(*others))
+
+    def _is_possible(self, total: AmountSeries, bills: Sequence[int]) -> bool:
+        """Return whether a choice is negative only where other amounts are, and not what was left after fees."""
+        if self._first_negative(total, bills) is not None:
+            return False
+        if len(total.columns) < 2:
+            return True
+        left = [candidate for candidate in self.candidates() if candidate.role == "payout"]
+        return all(differing(total, payout, bills) for payout in left)
+
     def _sums_of_departments(self) -> list[AmountSeries]:
         """Return the sum of amounts of departments, such as `Food` and `Drinks`, if no column has a total."""
-        candidates = [one for one in self.candidates() if one.cell is not None]
-        departments = [one for one in candidates if one.role in ("gross", "amount", UNKNOWN_ROLE)]
-        is_alone = len(departments) == len(candidates) and all(one.level == BILL for one in departments)
-        if not is_alone or not 1 < len(departments) <= MOST_DEPARTMENTS:
+        candidates = [candidate for candidate in self.candidates() if candidate.cell is not None]
+        are_departments = all(
+            candidate.role in ("gross", "amount", UNKNOWN_ROLE) and candidate.level == BILL for candidate in candidates
+        )
+        if not are_departments or not 1 < len(candidates) <= MOST_DEPARTMENTS:
             return []
-        if all(one.values[bill] for one in departments for bill in self.sales):
+        if all(department.values[bill] for department in candidates for bill in self.sales):
             return []
-        whole = departments[0].plus(*departments[1:])
+        whole = candidates[0].plus(*candidates[1:])
         charges = [part for part in self.parts() if part.role in CHARGES and part.cell is not None]
         return [whole.plus(*charges), whole] if charges else [whole]
 
@@ -164,15 +183,15 @@ class PaidAmounts(StatedAmounts):
         for bill in bills:
             is_negative = (total.values[bill] or 0) < 0
             # A bill with a negative amount is a refund. What is added to it, such as a tip, is negative, too.
-            is_refund = any((one.values[bill] or 0) < 0 for one in candidates)
-            if is_negative and not is_refund:
+            if is_negative and not any((candidate.values[bill] or 0) < 0 for candidate in candidates):
                 return bill
         return None
 
     def _other_parts(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return what is not added to a total, and what the sample does not show to be in it."""
-        candidate = total if total.role in TOTAL_ROLES else replace(total, role="unknown")
-        return TotalSearch([*self.candidates(), candidate], self.parts(), bills).other_parts(total)
+        role = total.role if total.role in TOTAL_ROLES else UNKNOWN_ROLE
+        candidates = [*self.candidates(), replace(total, role=role)]
+        return TotalSearch(candidates, self.parts(), bills).other_parts(total)
 
     def _find_total(self, bills: Sequence[int]) -> TotalFinding:
         """Find the total. If it is quantity by price, the sample must show that the price is that of one unit."""
@@ -184,7 +203,9 @@ class PaidAmounts(StatedAmounts):
                 return TotalFinding(question=text, is_impossible=True)
             if (row := self._item_with_parts(product)) is not None:
                 return TotalFinding(choices=[product], question=self._parts_of_sets(row), must_confirm=True)
-        totals = [total for total in (product, finding.without_tips) if total] if product else finding.choices
+        totals = finding.choices
+        if product:
+            totals = [product, finding.without_tips] if finding.without_tips else [product]
         self._add_doubts(finding, totals, bills)
         if product is None or finding.doubts:
             return finding
@@ -216,97 +237,123 @@ class PaidAmounts(StatedAmounts):
             "No bill has lines that differ in {name}. Is {name} the amount of a line, or of the whole bill?", name=name
         )
         readings = [self.of(column, LINES_ROLE, LINE), self.of(column, "paid", BILL)]
-        charges = [one for one in self._ranks.with_role(*CHARGES) if one.name in product.columns]
+        charges = [charge for charge in self._ranks.with_role(*CHARGES) if charge.name in product.columns]
         with_charges = []
         for price in readings:
-            # A tax is that of a line if the price is.
             added = []
-            for one in charges:
-                role = self._ranks.role(one) or ""
-                added.append(self.of(one, role, price.level if role == "tax" else ""))
+            for charge in charges:
+                role = self._ranks.role(charge) or ""
+                # A tax is that of a line if the price is.
+                added.append(self.of(charge, role, price.level if role == "tax" else ""))
             with_charges.append(price.plus(*added))
         return TotalFinding(choices=[*with_charges, *(readings if charges else ())], question=text)
 
+    # --- what nothing relates to the total ----------------------------------------------------------
+
     def _add_doubts(self, finding: TotalFinding, totals: Sequence[AmountSeries], bills: Sequence[int]) -> None:
         """Add choices for amounts that nothing relates to the total."""
+        if not totals:
+            return
         named = {name for total in totals for name in total.columns}
-        doubts = self._unexplained(totals[0], bills) if totals else []
-        doubts = [one for one in doubts if named.isdisjoint(one.columns)]
+        doubts = [doubt for doubt in self._unexplained(totals[0], bills) if named.isdisjoint(doubt.columns)]
         if not doubts:
             return
         choices = [[total, *_with_or_instead(total, doubts, bills)] for total in totals]
+        by_name: dict[str, AmountSeries] = {}
         # The first answers to each doubt come before the second ones.
-        answers = {one.name: one for some in zip_longest(*choices) for one in some if one}
-        finding.choices = list(answers.values())[:MOST_ANSWERS]
-        others = [one for one in doubts if one not in choices[0]]
-        texts = [finding.question]
-        for one in doubts:
-            if one not in others:
-                count = len(differing(one, totals[0], bills))
-                texts.append(
-                    sentence(
-                        "{one} differs from {totals} on {count} of {bills} bills.",
-                        one=one.name,
-                        totals=totals[0].name,
-                        count=f"{count:,}",
-                        bills=f"{len(bills):,}",
-                    )
-                )
-        if others:
-            names = ", ".join(one.name for one in others)
-            texts.append(
-                sentence(
-                    "Nothing shows whether {totals} takes {names} into account.", totals=totals[0].name, names=names
-                )
-            )
+        for answers in zip_longest(*choices):
+            for choice in answers:
+                if choice is not None:
+                    by_name[choice.name] = choice
+        finding.choices = list(by_name.values())[:MOST_ANSWERS]
         finding.chosen = None
         finding.doubts = doubts
-        finding.question = joined(*texts)
+        finding.question = joined(finding.question, *self._texts_of_doubts(doubts, totals[0], choices[0], bills))
+
+    def _texts_of_doubts(
+        self, doubts: Sequence[AmountSeries], total: AmountSeries, choices: Sequence[AmountSeries], bills: Sequence[int]
+    ) -> list[str]:
+        """Return what is said of amounts that may be the total, and of others that it may contain."""
+        texts: list[str] = []
+        others = []
+        for doubt in doubts:
+            if doubt not in choices:
+                others.append(doubt.name)
+                continue
+            count = len(differing(doubt, total, bills))
+            texts.append(
+                sentence(
+                    "{one} differs from {totals} on {count} of {bills} bills.",
+                    one=doubt.name,
+                    totals=total.name,
+                    count=f"{count:,}",
+                    bills=f"{len(bills):,}",
+                )
+            )
+        if others:
+            names = ", ".join(others)
+            texts.append(
+                sentence("Nothing shows whether {totals} takes {names} into account.", totals=total.name, names=names)
+            )
+        return texts
 
     def _unexplained(self, total: AmountSeries, bills: Sequence[int]) -> list[AmountSeries]:
         """Return amounts that nothing relates to the total, unless the payments equal it on all bills."""
-        payments = [one for one in self.payments() if one.columns != total.columns]
-        if not all(differing(one, total, bills) for one in payments):
+        payments = [payment for payment in self.payments() if payment.columns != total.columns]
+        if not all(differing(payment, total, bills) for payment in payments):
             return []
-        related = self.search.relations.explained_columns()
-        explained = {*related, *total.columns, *(name for part in self.parts() for name in part.columns)}
-        explained.update(self._states.amounts)
+        explained = {*self.search.relations.explained_columns(), *total.columns, *self._states.amounts}
+        for part in self.parts():
+            explained.update(part.columns)
         found = []
         for table in filter(None, (self._table, self._lines)):
-            ranks = self.ranks(table)
-            explained.update(one.name for one in ranks.with_role("unitPrice")[:1])
-            for column in [one for one in table.columns.values() if self.may_be_money(one, table)]:
-                amounts = self._doubtful_amount(table, column, total, bills)
-                found += [amounts] if amounts and column.name not in explained else []
-        rates = [one for one in self._stated if self._is_rate(one)]
-        found += [one for one in rates if one.columns[-1] not in explained]
-        for one in payments[-1:]:
-            # What was given in cash may be more than what was paid.
-            pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in differing(one, total, bills)]
-            is_other = any(given and (given < paid or given % BANKNOTE) for given, paid in pairs)
-            found += [one] if is_other and not explained.issuperset(one.columns) else []
+            explained.update(price.name for price in self.ranks(table).with_role("unitPrice")[:1])
+            others = [column for name, column in table.columns.items() if name not in explained]
+            found += self._doubtful_amounts(table, others, total, bills)
+        rates = [amounts for amounts in self._stated if self._is_rate(amounts)]
+        found += [rate for rate in rates if rate.columns[-1] not in explained]
+        if (
+            payments
+            and not explained.issuperset(payments[-1].columns)
+            and _is_other_payment(payments[-1], total, bills)
+        ):
+            found.append(payments[-1])
         return found
 
-    def _is_rate(self, one: AmountSeries) -> bool:
+    def _doubtful_amounts(
+        self, table: ExportTable, columns: Sequence[TableColumn], total: AmountSeries, bills: Sequence[int]
+    ) -> list[AmountSeries]:
+        """Return the columns with sums of money that may change what was paid."""
+        money_columns = [column for column in columns if self.may_be_money(column, table)]
+        amounts = [self._doubtful_amount(table, column, total, bills) for column in money_columns]
+        return [series for series in amounts if series is not None]
+
+    def _is_rate(self, amounts: AmountSeries) -> bool:
+        """Return whether amounts are quantity by price, less a discount in per cent."""
+        if not amounts.columns:
+            return False
         table = self._lines or self._table
-        column = table.columns.get(one.columns[-1]) if one.columns else None
+        column = table.columns.get(amounts.columns[-1])
         return column is not None and self.ranks(table).is_rate_of_discount(column)
 
     def _doubtful_amount(
         self, table: ExportTable, column: TableColumn, total: AmountSeries, bills: Sequence[int]
     ) -> AmountSeries | None:
         """Return the amounts of a column that may change what was paid, or None if they are counts or prices."""
+        ranks = self.ranks(table)
         level = LINE if table is self._lines else self.levels[column.name]
-        role = self.ranks(table).role(column) or ""
-        is_back = role == "refunded" or self.ranks(table).heading_state(column) == REFUND
-        amounts = self.series(table, [column.name], "refunded" if is_back else role, BILL if level == EITHER else level)
+        role = ranks.role(column) or ""
+        if role == "refunded" or ranks.heading_state(column) == REFUND:
+            role = "refunded"
+        amounts = self.series(table, [column.name], role, BILL if level == EITHER else level)
         values = [amounts.values[bill] or 0 for bill in bills]
         # A whole number on all bills may be that of the guests.
         has_cents = len(set(values)) > 1 and any(value % SCALE for value in values)
-        is_count = role == "" and not has_cents and all(values)
+        is_count = ranks.role(column) is None and not has_cents and all(values)
         # Prices of lines without tax, for example, are no totals.
         is_price = level == LINE and _is_alike(amounts, total, bills)
-        is_known = is_count or is_price or (role == "payout" and all(values))
+        is_payout = ranks.role(column) == "payout" and all(values)
+        is_known = is_count or is_price or is_payout
         return amounts if any(values) and not is_known else None
 
     def _unreadable_rate(self, total: AmountSeries) -> str | None:
@@ -314,10 +361,13 @@ class PaidAmounts(StatedAmounts):
         table = self._lines or self._table
         ranks = self.ranks(table)
         known = {*self.search.relations.explained_columns(), *total.columns}
-        prices = [one.name for one in (*ranks.with_role("qty")[:1], *ranks.with_role("unitPrice")[:1])]
-        rates = [one for one in table.columns.values() if ranks.may_be(one, "discount")]
-        with_signs = [one.name for one in rates if any(value.endswith("%") for value in one.distinct)]
-        return next(iter(with_signs), None) if known.issuperset(prices) else None
+        prices = [column.name for column in (*ranks.with_role("qty")[:1], *ranks.with_role("unitPrice")[:1])]
+        if not known.issuperset(prices):
+            return None
+        for column in table.columns.values():
+            if ranks.may_be(column, "discount") and any(value.endswith("%") for value in column.distinct):
+                return column.name
+        return None
 
     def _item_with_parts(self, total: AmountSeries) -> int | None:
         """Return the row of a set that costs as much as the rows below it: its items, with prices of their own."""
@@ -326,42 +376,46 @@ class PaidAmounts(StatedAmounts):
         columns = [table.columns[name] for name in total.columns if name in table.columns]
         if items is None:
             return None
-        found: dict[str, dict[int, bool]] = {}
+        are_sets: dict[str, dict[int, bool]] = {}
         for rows in self._rows_in(table) if self._lines else self._bills.rows:
             amounts = [_combined(columns, row, is_product=total.is_product) for row in rows]
             for place, row in enumerate(rows):
-                below = list(accumulate(amounts[place + 1 :]))
-                is_set = amounts[place] > 0 and amounts[place] in below[1:]
-                found.setdefault(items.values[row], {})[row] = is_set
-        for places in found.values():
-            first = min(places)
-            if all(places.values()) and (len(places) > 1 or items.values[first + 1][:1] in _MARKS):
+                sums_below = list(accumulate(amounts[place + 1 :]))
+                is_set = amounts[place] > 0 and amounts[place] in sums_below[1:]
+                are_sets.setdefault(items.values[row], {})[row] = is_set
+        for is_set_in_row in are_sets.values():
+            first = min(is_set_in_row)
+            if all(is_set_in_row.values()) and (len(is_set_in_row) > 1 or items.values[first + 1][:1] in _MARKS):
                 return first
         return None
 
+    # --- answers ------------------------------------------------------------------------------------
+
     def expression(self, text: str) -> AmountSeries:
         """Return the total that an answer names, such as `Total + Tip` or `sum of Amount + Tip`."""
-        known = {one.name: one for one in (*self.parts(), *self.candidates())}
+        known = {amounts.name: amounts for amounts in (*self.parts(), *self.candidates())}
         if text in known:
             return known[text]
-        found = []
+        terms = []
         for term in _TERMS.split(text.strip()):
             name = re.sub(r"^[+-] ?", "", term)
-            series = known.get(name) or self._named(text, name)
-            found.append(series.minus() if term.startswith("-") else series)
-        return found[0].plus(*found[1:])
+            amounts = known.get(name) or self._named(text, name)
+            terms.append(amounts.minus() if term.startswith("-") else amounts)
+        return terms[0].plus(*terms[1:])
 
     def _named(self, answer: str, text: str) -> AmountSeries:
         name = text.removeprefix("sum of ")
         factors = [factor.strip() for factor in re.split(" [×*] ", name)]
         lines = self._lines
-        if len(factors) > 1 and all(factor in (lines or self._table).columns for factor in factors):
-            return self.series(lines or self._table, factors, LINES_ROLE, LINE, is_product=True)
+        table = lines or self._table
+        if len(factors) > 1 and all(factor in table.columns for factor in factors):
+            return self.series(table, factors, LINES_ROLE, LINE, is_product=True)
         if name in self._table.columns:
             column = self._table.columns[name]
             if not column.is_number:
                 raise Refuted("net", answer, sentence("{name} is not a column of amounts", name=name))
-            return self.of(column, "unknown", LINE if text != name and self._bills.is_flat else "")
+            is_sum = text != name and self._bills.is_flat
+            return self.of(column, UNKNOWN_ROLE, LINE if is_sum else "")
         if lines and name in lines.columns:
             return self.series(lines, [name], LINES_ROLE, LINE)
         raise Refuted("net", answer, sentence("there is no column {name}", name=name))
@@ -371,71 +425,77 @@ class PaidAmounts(StatedAmounts):
         bills = self.sales
         shown = finding.shown or total
         doubts = [*finding.doubts, *finding.tips]
-        named = [one for one in doubts if not {*one.columns}.isdisjoint(total.columns)]
-        clear = []
-        for bill in bills:
-            is_same = all(one.values[bill] in (None, 0, shown.values[bill]) for one in doubts)
-            if is_same and not any(one.values[bill] for one in named):
-                clear.append(bill)
-        others = differing(shown, total, clear)
-        if finding.is_proved and len(others) * 20 > (0 if finding.is_exact else len(bills)):
-            values = sentence(
-                "{money} on bill {bill}", money=money(total.values[others[0]]), bill=self._bills.name_of(others[0])
-            )
-            paid = money(shown.values[others[0]])
-            return sentence(
-                "is {values}, but the amounts show that the customer paid {paid}: {evidence}",
-                values=values,
-                paid=paid,
-                evidence="; ".join(finding.evidence),
-            )
-        fees = ", ".join(one.name for one in self.parts() if one.role == "fee" and any(one.values))
+        named = [doubt for doubt in doubts if not {*doubt.columns}.isdisjoint(total.columns)]
+        if finding.is_proved:
+            clear = [bill for bill in bills if _is_clear(bill, shown, doubts, named)]
+            others = differing(shown, total, clear)
+            if len(others) * 20 > (0 if finding.is_exact else len(bills)):
+                return self._other_values(others[0], total, shown, finding)
+        fees = ", ".join(part.name for part in self.parts() if part.role == "fee" and any(part.values))
         if fees and total.role == "payout":
             return sentence("is what was left after {fees}. The customer paid more", fees=fees)
-        totals = [one.values for one in self.candidates() if one.role in ("paid", "total")]
-        empty = [bill for bill in bills if not total.values[bill] and any(one[bill] for one in totals)]
+        totals = [candidate.values for candidate in self.candidates() if candidate.role in ("paid", "total")]
+        empty = [bill for bill in bills if not total.values[bill] and any(values[bill] for values in totals)]
         if len(empty) * 10 > len(bills) and not named:
             return sentence("is empty or 0 on {count} bills, although other totals are not", count=f"{len(empty):,}")
-        if (negative := self._first_negative(total, bills)) is not None:
-            name = self._bills.name_of(negative)
+        negative = self._first_negative(total, bills)
+        if negative is not None:
             return sentence(
-                "is negative on bill {name}, although none of its amounts is: it takes something off twice", name=name
+                "is negative on bill {name}, although none of its amounts is: it takes something off twice",
+                name=self._bills.name_of(negative),
             )
         return None
+
+    def _other_values(self, bill: int, total: AmountSeries, shown: AmountSeries, finding: TotalFinding) -> str:
+        """Return that a total is another amount on a bill than the amounts show."""
+        values = sentence("{money} on bill {bill}", money=money(total.values[bill]), bill=self._bills.name_of(bill))
+        return sentence(
+            "is {values}, but the amounts show that the customer paid {paid}: {evidence}",
+            values=values,
+            paid=money(shown.values[bill]),
+            evidence="; ".join(finding.evidence),
+        )
 
     # --- parts of the bill --------------------------------------------------------------------------
 
     def may_be_part(self, part: AmountSeries, total: AmountSeries) -> bool:
         """Return whether a part is small enough: under `Price incl. tax` is what a tax is paid on, not the tax."""
-        size, whole = (abs(sum(sums_of([one], self.sales))) for one in (part, total))
-        return part.role == "gross" or size * (3 if part.role == "tax" else 1) <= whole
+        size = abs(sum(sums_of([part], self.sales)))
+        whole = abs(sum(sums_of([total], self.sales)))
+        if part.role == "gross":
+            return True
+        return size * (3 if part.role == "tax" else 1) <= whole
 
     def parts_of_role(self, role: str, net: AmountSeries) -> AmountSeries | None:
         """Return the amounts of a role, such as the tax, or None if it is not clear which they are."""
-        parts = without_parts_of_sums(self.parts(), self.sales)
-        found = [part for part in parts if part.role == role and self.may_be_part(part, net)]
-        found = [part for part in found if self._unpaid_tips.isdisjoint(part.columns)]
-        # The same amounts under two headings count once, unless the total has both.
-        first = {part.values: part for part in reversed(found)}
-        related = self.search.relations.names_of_parts
-        summed = [part for part in found if part.name in related or not {*net.columns}.isdisjoint(part.columns)]
-        found = summed or list(first.values())[::-1]
-        if len({part.level for part in found}) != 1:
+        found = []
+        for part in without_parts_of_sums(self.parts(), self.sales):
+            is_unpaid = not self._unpaid_tips.isdisjoint(part.columns)
+            if part.role == role and not is_unpaid and self.may_be_part(part, net):
+                found.append(part)
+        in_sums = self.search.relations.names_of_parts
+        summed = [part for part in found if part.name in in_sums or not {*net.columns}.isdisjoint(part.columns)]
+        if not summed:
+            # The same amounts under two headings count once, unless the total has both.
+            first = {part.values: part for part in reversed(found)}
+            summed = list(first.values())[::-1]
+        if len({part.level for part in summed}) != 1:
             return None
-        whole = found[0].plus(*found[1:])
+        whole = summed[0].plus(*summed[1:])
         return whole if whole.cell is not None and self.may_be_part(whole, net) else None
 
     def subtotal(self, net: AmountSeries) -> AmountSeries | None:
-        column = next((one for one in self._ranks.with_role("gross") if one.name not in net.columns), None)
-        if column is None:
+        others = [column for column in self._ranks.with_role("gross") if column.name not in net.columns]
+        if not others:
             return None
+        column = others[0]
         # Amounts that may be of a bill or of its payments are as the total.
         is_of_rows = self.levels[column.name] == EITHER and net.level == ROW
         return self.of(column, "gross", ROW if is_of_rows else "")
 
-    def equals(self, one: AmountSeries, other: AmountSeries) -> bool:
+    def equals(self, first: AmountSeries, second: AmountSeries) -> bool:
         """Return whether amounts are equal on nearly all bills."""
-        return len(differing(one, other, self.sales)) * 10 <= len(self.sales)
+        return len(differing(first, second, self.sales)) * 10 <= len(self.sales)
 
 
 def money(value: int | None) -> str:
@@ -447,23 +507,50 @@ def _combined(columns: Sequence[TableColumn], row: int, *, is_product: bool) -> 
     return prod(numbers, start=Decimal(1)) if is_product else sum(numbers, Decimal())
 
 
-def _is_alike(one: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
+def _is_mostly_negative(amounts: AmountSeries, bills: Sequence[int]) -> bool:
+    negative = sum((amounts.values[bill] or 0) < 0 for bill in bills)
+    return negative * 2 > len(bills)
+
+
+def _is_alike(amounts: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
     """Return whether amounts are between half a total and twice as much on most bills."""
-    pairs = [(one.values[bill] or 0, total.values[bill] or 0) for bill in bills]
-    return sum(amount <= 2 * size <= 4 * amount for amount, size in pairs) * 2 > len(pairs)
+    alike = 0
+    for bill in bills:
+        size, whole = amounts.values[bill] or 0, total.values[bill] or 0
+        alike += size <= 2 * whole <= 4 * size
+    return alike * 2 > len(bills)
+
+
+def _is_other_payment(payment: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
+    """Return whether a payment differs from a total by something else than the change of what was given in cash."""
+    for bill in differing(payment, total, bills):
+        given, paid = payment.values[bill] or 0, total.values[bill] or 0
+        if given and (given < paid or given % BANKNOTE):
+            return True
+    return False
+
+
+def _is_clear(bill: int, shown: AmountSeries, doubts: Sequence[AmountSeries], named: Sequence[AmountSeries]) -> bool:
+    """Return whether no doubt changes a bill: each is nothing there, or the total, unless an answer names it."""
+    if any(doubt.values[bill] for doubt in named):
+        return False
+    return all(doubt.values[bill] in (None, 0, shown.values[bill]) for doubt in doubts)
 
 
 def _with_or_instead(total: AmountSeries, doubts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
     """Return what the customer may have paid: a total with an amount more or less or, if that is alike, the amount."""
     found = []
-    for one in doubts:
-        if _is_alike(one, total, bills):
-            found.append(one)
-        elif one.role == "refunded":
-            found.append(total.plus(one.minus() if any((value or 0) > 0 for value in one.values) else one))
-        else:
+    for doubt in doubts:
+        if _is_alike(doubt, total, bills):
+            found.append(doubt)
+            continue
+        added, taken_off = total.plus(doubt), total.plus(doubt.minus())
+        if doubt.role == "refunded":
+            is_positive = any((value or 0) > 0 for value in doubt.values)
+            found.append(taken_off if is_positive else added)
+        elif _is_mostly_negative(doubt, bills):
             # What a negative amount has taken off is more probably added again than taken off twice.
-            is_negative = sum((one.values[bill] or 0) < 0 for bill in bills) * 2 > len(bills)
-            added, taken_off = total.plus(one), total.plus(one.minus())
-            found += [taken_off, added] if is_negative else [added, taken_off]
+            found += [taken_off, added]
+        else:
+            found += [added, taken_off]
     return found

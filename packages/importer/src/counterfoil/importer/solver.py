@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,30 +56,35 @@ class Left(Struct, frozen=True):
     reason: str
 
 
+class ExportTables(NamedTuple):
+    """The tables of an export."""
+
+    bills: ExportTable
+    lines: ExportTable | None
+    payments: ExportTable | None
+
+
 class ExportSource:
     """The tables of an export. Each is read once for each answer about how it is written."""
 
     def __init__(self, files: FormFiles) -> None:
         self._files = files
-        self._read: dict[
-            tuple[str | None, ...], tuple[tuple[ExportTable, ExportTable | None, ExportTable | None], Interview]
-        ] = {}
+        self._read: dict[tuple[str | None, ...], tuple[ExportTables, Interview]] = {}
 
-    def tables(self, interview: Interview) -> tuple[ExportTable, ExportTable | None, ExportTable | None]:
+    def tables(self, interview: Interview) -> ExportTables:
         """Return the tables of bills, lines and payments, and add the doubts about how they are written."""
         key = tuple(interview.answer(name) for name in _READING_ANSWERS)
         if key not in self._read:
-            own = Interview({name: value for name, value in zip(_READING_ANSWERS, key, strict=True) if value})
+            answers = dict(zip(_READING_ANSWERS, key, strict=True))
+            reading = Interview({name: answer for name, answer in answers.items() if answer})
             files = self._files
-            tables = (
-                read_table(files.bills, own),
-                read_table(files.lines, own) if files.lines else None,
-                read_table(files.payments, own) if files.payments else None,
-            )
-            self._read[key] = tables, own
-        tables, own = self._read[key]
-        interview.doubts += own.doubts
-        interview.assumed += own.assumed
+            bills = read_table(files.bills, reading)
+            lines = read_table(files.lines, reading) if files.lines else None
+            payments = read_table(files.payments, reading) if files.payments else None
+            self._read[key] = ExportTables(bills, lines, payments), reading
+        tables, reading = self._read[key]
+        interview.doubts += reading.doubts
+        interview.assumed += reading.assumed
         return tables
 
 
@@ -143,7 +149,7 @@ class ExportReading:
         for column in self.bills.table.columns.values():
             if ranks.role(column) not in AMOUNT_ROLES:
                 continue
-            found = {text.casefold() for value in column.distinct if (text := _NUMBER.sub("", value))}
+            found = {_NUMBER.sub("", value).casefold() for value in column.distinct} - {""}
             if len(found) > 1:
                 raise NeedsOtherReport(
                     sentence(
@@ -169,26 +175,29 @@ class ExportReading:
     def _refuse_joined_rows(self) -> None:
         methods = self.bills.ranks.with_role("method") if self.bills.is_flat else []
         for method in methods:
-            if (row := self.bills.first_repeated_line(method)) is not None:
-                table = self.bills.table
-                raise NeedsOtherReport(
-                    sentence(
-                        "The rows of {table} repeat for each {method}, as on line {line}, so its items would "
-                        "count several times. Export the items and the payments as two files.",
-                        table=table.name,
-                        method=method.name,
-                        line=table.line(row),
-                    )
+            row = self.bills.first_repeated_line(method)
+            if row is None:
+                continue
+            table = self.bills.table
+            raise NeedsOtherReport(
+                sentence(
+                    "The rows of {table} repeat for each {method}, as on line {line}, so its items would "
+                    "count several times. Export the items and the payments as two files.",
+                    table=table.name,
+                    method=method.name,
+                    line=table.line(row),
                 )
+            )
 
     def _in_cents(self, net: AmountSeries, places: int) -> AmountSeries:
         """Return the net in the decimals of the currency, in which it was paid, or ask whether to round it."""
-        codes = [code for name in net.columns for code in re.findall(r"[A-Z]{3}", name)]
+        codes = re.findall(r"[A-Z]{3}", " ".join(net.columns))
         places = max([places, *map(decimal_places, codes)])
         cent = SCALE // 10**places
-        bill = next((bill for bill in self.amounts.sales if (net.values[bill] or 0) % cent), None)
-        if bill is None:
+        broken = [bill for bill in self.amounts.sales if (net.values[bill] or 0) % cent]
+        if not broken:
             return net
+        bill = broken[0]
         value = net.values[bill] or 0
         text = sentence(
             "{net} has fractions of a cent: {value} on bill {bill}. What was paid has none. Is it rounded "
@@ -205,8 +214,8 @@ class ExportReading:
         if self.interview.choose("cents", "money", text, choices) == KEEP:
             return net
         cell = net.cell if isinstance(net.cell, dict) else {"column": net.cell}
-        values = tuple(None if one is None else _rounded(one, cent) for one in net.values)
-        return replace(net, values=values, cell={**cell, "round": places})
+        values = [None if value is None else _rounded(value, cent) for value in net.values]
+        return replace(net, values=tuple(values), cell={**cell, "round": places})
 
     def _find_sums(self) -> frozenset[int]:
         """Return the bills that have the sums of those above them, and are rows of totals, as an answer says."""
@@ -228,46 +237,49 @@ class ExportReading:
     def _bills_like_sums(self) -> list[int]:
         """Return the bills whose amounts are the sums of those above: the last one, or any below many bills."""
         parts = [self.amounts.parts_of_role(role, self.net) for role in PART_ROLES]
-        vectors = [self.net, *(part for part in (*parts, self.amounts.subtotal(self.net)) if part)]
-        sales, voids = [0] * len(vectors), [0] * len(vectors)
+        stated = [part for part in (*parts, self.amounts.subtotal(self.net)) if part]
+        amounts = [self.net, *stated]
+        of_sales, of_voids = [0] * len(amounts), [0] * len(amounts)
         found = []
         count = 0
-        states = self.amounts.state_of_bill
-        for bill in range(len(self.bills.rows)):
-            if states[bill] == SKIP:
+        last = len(self.bills.rows) - 1
+        for bill, state in enumerate(self.amounts.state_of_bill):
+            if state == SKIP:
                 continue
-            values = [vector.values[bill] or 0 for vector in vectors]
-            is_last = bill == len(self.bills.rows) - 1
-            if self._is_sum(values, sales, voids, count) and (is_last or count >= MANY_BILLS):
+            values = [series.values[bill] or 0 for series in amounts]
+            is_sum = self._is_sum(values, of_sales, of_voids, count)
+            if is_sum and (bill == last or count >= MANY_BILLS):
                 found.append(bill)
                 continue
             count += bool(values[0])
-            into = voids if states[bill] == VOID else sales
+            sums = of_voids if state == VOID else of_sales
             for place, value in enumerate(values):
-                into[place] += value
+                sums[place] += value
         return found
 
-    def _is_sum(self, values: Sequence[int], sales: Sequence[int], voids: Sequence[int], count: int) -> bool:
-        known = [place for place, value in enumerate(values) if value]
+    def _is_sum(self, values: Sequence[int], of_sales: Sequence[int], of_voids: Sequence[int], count: int) -> bool:
+        """Return whether the amounts of a bill are the sums of `count` bills, with or without the voided ones."""
         if not values[0]:
             return False
+        known = [place for place, value in enumerate(values) if value]
         # A single round amount is often the sum of others.
         is_common = len({values[place] for place in known}) == 1 and values[0] % SCALE == 0
         if count < (FEW_BILLS + 2 if is_common else FEW_BILLS):
             return False
-        of_sales = all(values[place] == sales[place] for place in known)
-        return of_sales or all(values[place] == sales[place] + voids[place] for place in known)
+        if all(values[place] == of_sales[place] for place in known):
+            return True
+        return all(values[place] == of_sales[place] + of_voids[place] for place in known)
 
     def _ask_for_keys(self) -> None:
         """Ask which column of another file has the number of the bill, if none was found."""
         for table, what in ((self.lines, "lines"), (self.payments, "payments")):
             if table is None or self.amounts.shared_key(table)[0]:
                 continue
-            columns = [one for one in table.columns.values() if one.is_like_an_id]
             text = sentence("Which column of {table} has the number of the bill?", table=table.name)
-            choices = {
-                one.name: sentence("{one}, as in {value}", one=one.name, value=one.distinct[0]) for one in columns[:4]
-            }
+            columns = [column for column in table.columns.values() if column.is_like_an_id]
+            choices = {}
+            for column in columns[:4]:
+                choices[column.name] = sentence("{one}, as in {value}", one=column.name, value=column.distinct[0])
             if not choices:
                 raise NeedsOtherReport(sentence("{table} has no column with the number of the bill.", table=table.name))
             self.interview.choose(what, "bill", text, choices, free=True, must_confirm=True)
@@ -283,11 +295,7 @@ class ExportReading:
             states = ranks.states(column)
             is_decided = ranks.is_bare(column) and None not in states.values()
             marked = [value for value, meaning in states.items() if meaning not in (SALE, None)]
-            if is_decided and not marked:
-                continue
-            if not is_decided and not (ranks.may_be_state(column) and marked):
-                continue
-            if not marked:
+            if not marked or not (is_decided or ranks.may_be_state(column)):
                 continue
             text = sentence(
                 "“{column}” has {marked}. Do these payments count?", column=column.name, marked=", ".join(marked[:3])
@@ -324,8 +332,9 @@ class ExportReading:
             found[bill] = SKIP
         if self.states.cancelled:
             for bill, rows in enumerate(self.bills.rows):
-                if all(self.states.is_cancelled(self.bills, row) for row in rows):
-                    found[bill] = VOID if found[bill] != SKIP else SKIP
+                is_cancelled = all(self.states.is_cancelled(self.bills, row) for row in rows)
+                if is_cancelled and found[bill] != SKIP:
+                    found[bill] = VOID
         return found
 
     def net_of(self, bill: int) -> int:
@@ -363,28 +372,28 @@ class ExportReading:
     @cached_property
     def left_out(self) -> list[Left]:
         """What is not imported, with its money."""
-        found = [self._left_rows(rows) for rows in self.bills.left_out]
-        by_reason: dict[str, list[int]] = {}
-        for bill, state in enumerate(self.state_of_bill):
-            if state == SKIP:
-                by_reason.setdefault(self._reason(bill), []).append(bill)
-        for reason, some in by_reason.items():
-            found.append(Left(len(some), sum(self.net.values[bill] or 0 for bill in some), reason))
-        return found
+        of_bills = self._by_reason(SKIP)
+        return [*map(self._left_rows, self.bills.left_out), *of_bills.values()]
 
     @property
     def voided(self) -> dict[str, Left]:
         """The voided bills with their money, by what says that they are void."""
-        found: dict[str, list[int]] = {}
-        for bill, state in enumerate(self.state_of_bill):
-            if state == VOID:
-                found.setdefault(self._reason(bill, VOID), []).append(bill)
-        return {
-            reason: Left(len(some), sum(self.net.values[bill] or 0 for bill in some), reason)
-            for reason, some in found.items()
-        }
+        return self._by_reason(VOID)
 
-    def _reason(self, bill: int, state: str = SKIP) -> str:
+    def _by_reason(self, state: str) -> dict[str, Left]:
+        """Return the bills of a state with their money, by what says so."""
+        bills: dict[str, list[int]] = {}
+        for bill, state_of_bill in enumerate(self.state_of_bill):
+            if state_of_bill == state:
+                bills.setdefault(self._reason(bill, state), []).append(bill)
+        found = {}
+        for reason, of_reason in bills.items():
+            net = sum(self.net.values[bill] or 0 for bill in of_reason)
+            found[reason] = Left(len(of_reason), net, reason)
+        return found
+
+    def _reason(self, bill: int, state: str) -> str:
+        """Return what says that a bill has a state."""
         if bill in self.sums:
             return sentence("a row of totals")
         columns = self.bills.table.columns
@@ -407,10 +416,14 @@ class ExportReading:
         kept = set(self.bills.number.values)
         number = left.table.columns.get(self.bills.number.name)
         names = [number.values[row] for row in left.rows] if number else []
-        bills = len({name for name in names if name and name not in kept}) + names.count("")
+        others = {name for name in names if name and name not in kept}
+        bills = len(others) + names.count("")
         columns = [left.table.columns[name] for name in self.net.columns if name in left.table.columns]
+        if self.net.is_product and len(columns) > 1:
+            # Rows such as those of totals have no quantity and price.
+            return Left(bills, 0, left.reason)
         net = 0
         for row in left.rows:
-            units = [column.units[column.values[row]] or 0 for column in columns]
-            net += units[0] if len(units) == 1 else sum(units) if not self.net.is_product else 0
+            for column in columns:
+                net += column.units[column.values[row]] or 0
         return Left(bills, net, left.reason)
