@@ -101,8 +101,12 @@ class Backups(Struct, frozen=True):
 
 def field_changes(before: Key | None, after: Key) -> dict[str, FieldChange]:
     """Return the changed fields of a key, named as in `counterfoil keys list --json`."""
-    old, new = _fields(before) if before else {}, _fields(after)
-    return {name: FieldChange(old.get(name), value) for name, value in new.items() if old.get(name) != value}
+    old = _fields(before) if before else {}
+    changes = {}
+    for name, value in _fields(after).items():
+        if old.get(name) != value:
+            changes[name] = FieldChange(old.get(name), value)
+    return changes
 
 
 def _fields(key: Key) -> dict[str, FieldValue]:

@@ -127,9 +127,15 @@ class Batch:
         if not self.bills:
             return []
         numbers = {row.shop_id: row.number for row in self.shops.values()}
-        bills = [one for one in changes if isinstance(one, EncodedBill)]
-        keys = [(key, one) for one in bills if (key := (numbers.get(one.shop_id, 0), one.bill_id)) in self.bills]
-        return list(dict.fromkeys([key for key, one in keys if may_be_replaced(self.bills[key], one)]))
+        found: dict[tuple[int, str], None] = {}
+        for change in changes:
+            if not isinstance(change, EncodedBill):
+                continue
+            key = numbers.get(change.shop_id, 0), change.bill_id
+            known = self.bills.get(key)
+            if known and may_be_replaced(known, change):
+                found[key] = None
+        return list(found)
 
     def compare_with(self, guard: ReplacementGuard, bodies: Iterable[tuple[int, str, bytes]]) -> None:
         """Let the guard see which bills would be replaced, given the bodies of those that are stored."""
@@ -166,8 +172,9 @@ class Batch:
 
     def touched_shops(self) -> list[int]:
         """Return the numbers of the shops whose bills were written or removed."""
-        written = {row.shop for row in self.bills.values() if row.body is not None}
-        return sorted(written | {shop for shop, _ in self.removed_bills()})
+        shops = {row.shop for row in self.bills.values() if row.body is not None}
+        shops.update(shop for shop, _ in self.removed_bills())
+        return sorted(shops)
 
     def stale_days(self) -> list[tuple[int, int]]:
         """Return pairs of shop number and day for the days whose bills were written, moved or removed."""
@@ -182,9 +189,12 @@ class Batch:
 
     def departures(self) -> list[tuple[str, int]]:
         """Return the franchise and the shop number for each shop that left a franchise."""
-        before = self._stored_franchises
-        moved = [row for row in self.shops.values() if row.franchise_id != before.get(row.number)]
-        return [(left, row.number) for row in moved if (left := before.get(row.number)) is not None]
+        left = []
+        for shop in self.shops.values():
+            before = self._stored_franchises.get(shop.number)
+            if before is not None and before != shop.franchise_id:
+                left.append((before, shop.number))
+        return left
 
     def written_bases(self) -> list[BaseRow]:
         return [row for row in self.bases.values() if row.dirty]
@@ -452,8 +462,12 @@ def _closed(row: OutdatedBill) -> ClosedBill:
 
 def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:
     """Return pairs of shop number and day for the days that a rewrite of bills changed."""
-    changed = [(before.bill_day, bill) for before, bill in zip(old, new, strict=True) if bill.body is not None]
-    return sorted({(bill.shop, day) for before, bill in changed for day in (before, bill.bill_day)})
+    days = set()
+    for before, after in zip(old, new, strict=True):
+        if after.body is not None:
+            days.add((after.shop, before.bill_day))
+            days.add((after.shop, after.bill_day))
+    return sorted(days)
 
 
 def _written(shop: int, change: EncodedBill, stamp: int | None, load: int | None) -> BillRow:

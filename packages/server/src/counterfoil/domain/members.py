@@ -150,9 +150,15 @@ def _coupons(value: object, provider_id: str) -> list[Coupon]:
 
 
 def _visits(value: object) -> tuple[int, str | None]:
-    moments = (visit.get("at") if isinstance(visit, dict) else visit for visit in pos.as_list(value))
-    days = [visited for moment in moments if (visited := pos.day(moment, THAI_TIME))]
-    return len(days), max(days).isoformat() if days else None
+    """Return the number of visits with a day, and the last of these days."""
+    days = []
+    for visit in pos.as_list(value):
+        moment = visit.get("at") if isinstance(visit, dict) else visit
+        day = pos.day(moment, THAI_TIME)
+        if day:
+            days.append(day)
+    last = max(days, default=None)
+    return len(days), last.isoformat() if last else None
 
 
 def _accounts(value: object, hash_of: Callable[[str], str]) -> list[Account]:
@@ -208,8 +214,10 @@ def is_current_account(base: Base | None, channel: str | None) -> bool:
 
 
 def usable_amount(lots: list[Lot], now_ms: int) -> Number:
-    left = [lot.amount for lot in lots if lot.expire_at is None or now_ms < lot.expire_at]
-    return max(0, pos.total(left)) if left else 0
+    usable = [lot.amount for lot in lots if lot.expire_at is None or now_ms < lot.expire_at]
+    if not usable:
+        return 0
+    return max(0, pos.total(usable))
 
 
 def rank_name(rank: str | None, level: int | None, base: Base | None) -> str | None:
@@ -268,8 +276,12 @@ def template_of(record: StoredMember) -> bytes:
 def _amounts_over_time(lots: list[Lot]) -> bytes:
     """Return amounts, each with the instant until which it is valid, then the final one. Instants compare as bytes."""
     ends = sorted({lot.expire_at for lot in lots if lot.expire_at is not None and lot.expire_at > 0})
-    steps = [b"%b %015d " % (_encode(usable_amount(lots, end - 1)), end) for end in ends]
-    return b"".join(steps) + _encode(usable_amount(lots, ends[-1] if ends else 0))
+    steps = []
+    for end in ends:
+        amount = _encode(usable_amount(lots, end - 1))
+        steps.append(b"%b %015d " % (amount, end))
+    last_end = ends[-1] if ends else 0
+    return b"".join(steps) + _encode(usable_amount(lots, last_end))
 
 
 def fill_in(templates: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:

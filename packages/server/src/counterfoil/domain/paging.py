@@ -86,11 +86,17 @@ def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
     """
     start = like.find("_", 0, 5) + 1
     prefix, body = like[:start], like[start:]
-    hexadecimal = all(letter in "abcdefABCDEF" for letter in body if letter.isascii() and letter.isalpha())
+    letters = [letter for letter in body if letter.isascii() and letter.isalpha()]
+    hexadecimal = all(letter in "abcdefABCDEF" for letter in letters)
     alphabets = [_alphabet(letter, hexadecimal=hexadecimal) for letter in body]
     if longer:
-        alphabets += [next((alphabet for alphabet in reversed(alphabets) if len(alphabet) > 1), _DIGITS)] * EXTRA
-    return prefix + "".join(alphabet[ord(drawn) % len(alphabet)] for alphabet, drawn in zip(alphabets, cycle(random)))
+        # The last place that is no fixed character.
+        varied = [alphabet for alphabet in alphabets if len(alphabet) > 1]
+        alphabets += [varied[-1] if varied else _DIGITS] * EXTRA
+    fresh = prefix
+    for alphabet, drawn in zip(alphabets, cycle(random)):
+        fresh += alphabet[ord(drawn) % len(alphabet)]
+    return fresh
 
 
 def is_unique(fresh: str, like: str) -> bool:

@@ -212,7 +212,9 @@ class RequestTally:
 
     def _progress_of(self, read: ChangeList) -> ReadProgress:
         first, last, ended_at = self._ended.get(read, (0, -1, 0))
-        ranges = [*self._apart.get(read, ()), (max(0, first), last)] if first <= last else self._apart.get(read, [])
+        ranges = list(self._apart.get(read, ()))
+        if first <= last:
+            ranges.append((max(0, first), last))
         covered = merged(ranges)
         server_time = covered[-1][1] if covered else 0
         return ReadProgress(server_time, ended_at, self._continued.get(read, 0), as_text(covered))

@@ -1,6 +1,6 @@
 """Turns a raw shop record into the published Shop and the facts that apply to its bills."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import tzinfo
 from typing import Any
 
@@ -139,8 +139,12 @@ class ShopSettings(Struct, frozen=True, kw_only=True):
 
     def in_record(self, record: Record) -> dict[str, Any]:
         """Return a record of a new shop with these settings. What the record says itself stays."""
-        given = {SHOP_FIELDS[name]: value for name, value in self.given().items()}
-        return {**record, **{field: value for field, value in given.items() if not record.get(field)}}
+        completed = dict(record)
+        for name, value in self.given().items():
+            field = SHOP_FIELDS[name]
+            if not record.get(field):
+                completed[field] = value
+        return completed
 
 
 NOTHING_SET = ShopSettings()
@@ -164,8 +168,12 @@ def without_settings(facts: ShopFacts, names: Collection[str]) -> ShopFacts:
 
 def settings_kept(delivered: ShopFacts, known: ShopFacts) -> ShopFacts:
     """Return the facts in a record that was delivered, with what the operator has set for the known shop."""
-    values: Mapping[str, str | None] = {name: getattr(known, name) for name in known.delivered}
-    return replace(delivered, **values, delivered={name: getattr(delivered, name) for name in values})
+    set_by_operator: dict[str, str | None] = {}
+    in_record: dict[str, str | None] = {}
+    for name in known.delivered:
+        set_by_operator[name] = getattr(known, name)
+        in_record[name] = getattr(delivered, name)
+    return replace(delivered, **set_by_operator, delivered=in_record)
 
 
 def shop_under(facts: ShopFacts, shop: Shop) -> Shop:

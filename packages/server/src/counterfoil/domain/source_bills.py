@@ -66,8 +66,11 @@ def cleaned(part: type[_Part], record: Record) -> _Part:
 
 
 def field_by_field(part: type[_Part], record: Record) -> _Part:
-    get = record.get
-    return part(*[None if (value := get(name)) is None else read(value) for name, read in _readers(part)])
+    values = []
+    for name, read in _readers(part):
+        value = record.get(name)
+        values.append(None if value is None else read(value))
+    return part(*values)
 
 
 @cache
