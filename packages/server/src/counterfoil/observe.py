@@ -276,8 +276,11 @@ class Counters:
 
 def totals(file: int, layout: Layout) -> list[int]:
     """Return the sum of each counter over all worker processes."""
-    sections = list(_sections(file, layout))
-    return [sum(section[index] for section in sections) for index in range(layout.slots)]
+    sums = [0] * layout.slots
+    for section in _sections(file, layout):
+        for index in range(layout.slots):
+            sums[index] += section[index]
+    return sums
 
 
 def last_store_failure_ms(file: int, layout: Layout) -> int:

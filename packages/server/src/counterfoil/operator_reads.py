@@ -299,7 +299,10 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
         """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
         with self._limited("books") as ask:
             rows = ask(self._REJECTS, load=load, most=limit)
-        return [RejectedLine(row[0], row[1], row[2], json.decode(row[3], type=list[str])) for row in rows]
+        lines = []
+        for source, line, reason, fields in rows:
+            lines.append(RejectedLine(source, line, reason, json.decode(fields, type=list[str])))
+        return lines
 
     # --- the undo of a load ------------------------------------------------------
 

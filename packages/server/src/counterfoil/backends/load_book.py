@@ -461,7 +461,9 @@ class LoadBook(ABC):
     # --- open items ----------------------------------------------------------------
 
     def _of_kept_file(self, name: str) -> OpenItem | None:
-        rows = self._run(ITEM, identity=name).fetchall() if KEPT_NAME.match(name) else []
+        if not KEPT_NAME.match(name):
+            return None
+        rows = self._run(ITEM, identity=name).fetchall()
         return item_of(rows[0]) if rows else None
 
     def _continued(self, item: OpenItem) -> OpenItem:
@@ -525,8 +527,14 @@ class LoadBook(ABC):
     def change_items(self, items: Iterable[OpenItem]) -> list[OpenItem]:
         """Store what has changed about items, and whether they are closed. Return those that were still open."""
         with self._unlocked() as now:
-            changed = [replace(item, closed_at=now if item.closed_by else None) for item in items]
-            return [item for item in changed if self._run(self._CHANGE_ITEM, **item.values()).fetchall()]
+            changed = []
+            for item in items:
+                closed_at = now if item.closed_by else None
+                stored = replace(item, closed_at=closed_at)
+                was_open = self._run(self._CHANGE_ITEM, **stored.values()).fetchall()
+                if was_open:
+                    changed.append(stored)
+            return changed
 
     _CLOSE_LOADED = """
         UPDATE open_items SET closed_at = :now, closed_by = 'loaded' WHERE identity = :identity AND closed_at IS NULL

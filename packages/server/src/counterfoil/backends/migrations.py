@@ -17,5 +17,9 @@ class Migration(NamedTuple):
 def read_scripts(folder: Path) -> tuple[Migration, ...]:
     """Return the migrations in a folder, in the order in which they are run."""
     # `importlib.resources` would import modules for zip archives and temporary files, which takes 10 ms.
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
-    return tuple(Migration(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files)
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
+    migrations = []
+    for name in names:
+        script = (folder / name).read_text(encoding="utf-8")
+        migrations.append(Migration(int(name[:4]), name, script))
+    return tuple(migrations)

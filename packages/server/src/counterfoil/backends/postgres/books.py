@@ -186,7 +186,9 @@ class PostgresBooks:
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
         rows = await self._servers.rows(_SHOPS_OF[scope.kind], _clean(scope.id), reached=reached)
-        return ShopList(rows[0][1], [row[0] for row in rows if row[0] is not None])
+        horizon = rows[0][1]
+        bodies = [body for body, _ in rows if body is not None]
+        return ShopList(horizon, bodies)
 
     async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
         return await self._number(scope, shop_id, reached) is not None
@@ -202,15 +204,16 @@ class PostgresBooks:
         after = wanted.after
         # -1 sorts before every closing time, so this is the position just before the first bill of the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
-        values = (*start, as_number(last))
-        return await self._bill_page((await self._layout()).bills_by_day, scope, shop_id, values, wanted)
+        statements = (await self._layout()).bills_by_day
+        return await self._bill_page(statements, scope, shop_id, (*start, as_number(last)), wanted)
 
     async def bills_by_change(
         self, scope: Scope, shop_id: str, since: int, until: int | None, wanted: Slice[Position]
     ) -> BillPage | None:
         start = (wanted.after.major, wanted.after.id) if wanted.after else (since, "")
         wanted = replace(wanted, reached=max(wanted.reached, until or 0))
-        return await self._bill_page((await self._layout()).bills_by_change, scope, shop_id, (*start, until), wanted)
+        statements = (await self._layout()).bills_by_change
+        return await self._bill_page(statements, scope, shop_id, (*start, until), wanted)
 
     async def _bill_page(
         self,
@@ -279,11 +282,13 @@ class PostgresBooks:
         asked = (_clean(provider_id), *start, wanted.limit)
         statement = (await self._layout()).members
         rows = await self._servers.found(statement, *asked, reached=wanted.reached, there=_continues)
-        base, continues, horizon = base_of(rows[0][4]), rows[0][5], rows[0][6]
-        if rows[0][2] is None:
+        _, _, first_token, _, base_body, continues, horizon = rows[0]
+        base = base_of(base_body)
+        if first_token is None:
             return MemberPage(horizon, base, 0, b"", None, continues)
+        forms = NEXT.join([row[3] for row in rows])
         last = Position(*rows[-1][:3]) if len(rows) == wanted.limit else None
-        return MemberPage(horizon, base, len(rows), NEXT.join([row[3] for row in rows]), last, continues)
+        return MemberPage(horizon, base, len(rows), forms, last, continues)
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
         statement = (await self._layout()).member
@@ -296,8 +301,9 @@ class PostgresBooks:
         asked = (_clean(provider_id), messaging_hash)
         statement = (await self._layout()).accounts
         rows = await self._servers.found(statement, *asked, reached=reached, there=lambda rows: rows[0][1] is not None)
-        accounts = [FoundAccount(row[0], row[1]) for row in rows if row[1] is not None]
-        return AccountList(rows[0][3], base_of(rows[0][2]), accounts)
+        _, _, base, horizon = rows[0]
+        accounts = [FoundAccount(channel, token) for channel, token, _, _ in rows if token is not None]
+        return AccountList(horizon, base_of(base), accounts)
 
     async def _found_in(self, parts: str, scope: Scope, statement: Statement, asked: str, reached: int) -> list[Any]:
         """Return a record that belongs to one of the scope's shops or bases.

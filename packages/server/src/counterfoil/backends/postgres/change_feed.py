@@ -139,9 +139,11 @@ class FeedReader:
         return []
 
     async def _rows(self, sections: Sequence[Section], most: int) -> list[Any]:
-        columns = [[getattr(section, name) for section in sections] for name in ("part", "stamp", "id")]
-        numbers = [section.shop.number for section in sections]
-        return await self._pool.rows(ROWS_OF, numbers, *columns, self._window.until, most)
+        shops = [section.shop.number for section in sections]
+        parts = [section.part for section in sections]
+        stamps = [section.stamp for section in sections]
+        row_ids = [section.id for section in sections]
+        return await self._pool.rows(ROWS_OF, shops, parts, stamps, row_ids, self._window.until, most)
 
 
 # --- digests: the totals of each shop's bills per day -----------------------

@@ -351,7 +351,8 @@ class DistributedLedger(PostgresLedger):
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return stored members of all bases. If a writer died while moving one, it has two rows, the newest last."""
-        found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
+        rows = all_rows(asked_rows(self._line(), MEMBERS, needed.tokens))
+        found = starmap(MemberRow, rows)
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
     def _write(self, batch: Batch) -> None:
@@ -371,8 +372,10 @@ class DistributedLedger(PostgresLedger):
         self._put_members(batch)
 
     def _rewrite(self, bills: Sequence[BillRow]) -> None:
-        self._put_bills([bill for bill in bills if bill.body is not None])
-        self._do_per_shop(_SETTLE_FACTS, [bill.facts_values() for bill in bills if bill.body is None])
+        with_body = [bill for bill in bills if bill.body is not None]
+        without_body = [bill for bill in bills if bill.body is None]
+        self._put_bills(with_body)
+        self._do_per_shop(_SETTLE_FACTS, [bill.facts_values() for bill in without_body])
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do_per_shop(_REMOVE_BILLS, keys)
@@ -384,7 +387,8 @@ class DistributedLedger(PostgresLedger):
     def _do_per_shop(self, statement: str, rows: Sequence[Row]) -> None:
         """Run a statement for the rows of each shop. Its number comes first in a row, and last in the statement."""
         for shop, of_shop in _grouped(rows):
-            self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
+            without_number = [row[1:] for row in of_shop]
+            self._line().execute(statement.encode(), [*columns(without_number), shop])
 
     def _put_members(self, batch: Batch) -> None:
         """Write members and their accounts, in one transaction per base. All of a base's rows are on the same node.

@@ -102,25 +102,31 @@ async def _read_bills(pool: Pool, statement: SplitStatement, values: Values) -> 
     ((still, horizon),) = await pool.rows(statement.head, *values[:3])
     # Only the head needs the scope and the shop's ID. A list by change without an upper bound ends at the horizon.
     asked = [horizon if value is None else value for value in values[2:]]
-    return [(*row[:-1], still, row[-1], horizon) for row in await pool.rows(statement.rows, *asked)]
+    found = await pool.rows(statement.rows, *asked)
+    return [(*bill, still, there, horizon) for *bill, there in found]
 
 
 async def _read_bill(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     ((horizon,),) = await pool.rows(statement.head)
-    return [(*row, horizon) for row in await pool.rows(statement.rows, *values)] or [(None, None, horizon)]
+    found = await pool.rows(statement.rows, *values)
+    return [(*bill, horizon) for bill in found] or [(None, None, horizon)]
 
 
 async def _read_members(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     ((base, horizon),) = await pool.rows(statement.head, values[0])
-    return [(*row[:-1], base, row[-1], horizon) for row in await pool.rows(statement.rows, *values)]
+    found = await pool.rows(statement.rows, *values)
+    return [(*member, base, there, horizon) for *member, there in found]
 
 
 async def _read_member(pool: Pool, statement: SplitStatement, values: Values) -> Rows:
     bases, token = values
     head = await pool.rows(statement.head, bases)
-    horizon, bodies = head[0][0], {base_id: body for _, base_id, body in head}
-    rows = [row for base_id in bases for row in await pool.rows(statement.rows, base_id, token)]
-    found = [(base_id, template, bodies.get(base_id), horizon) for base_id, template in rows]
+    horizon = head[0][0]
+    bodies = {base_id: body for _, base_id, body in head}
+    found = []
+    for base_id in bases:
+        for provider_id, template in await pool.rows(statement.rows, base_id, token):
+            found.append((provider_id, template, bodies.get(provider_id), horizon))
     return found or [(None, None, None, horizon)]
 
 
@@ -134,12 +140,12 @@ class CitusFeedReader(FeedReader):
     """Reads a page of the change feed section by section."""
 
     async def _rows(self, sections: Sequence[Section], most: int) -> Rows:
-        return [
-            (place, *row)
-            for place, section in enumerate(sections, 1)
-            if section.part in _SECTIONS
-            for row in await self._rows_of(section, most)
-        ]
+        found = []
+        for place, section in enumerate(sections, 1):
+            if section.part in _SECTIONS:
+                rows = await self._rows_of(section, most)
+                found += [(place, *row) for row in rows]
+        return found
 
     async def _rows_of(self, section: Section, most: int) -> Rows:
         shop, stamp, row_id, found = section.shop.number, section.stamp, section.id, list[Any]()
@@ -154,7 +160,11 @@ class CitusFeedReader(FeedReader):
 
     async def _still_removed(self, shop: int, rows: Rows) -> Rows:
         """Leave out the removal of a bill that exists: it was loaded again, or a writer died before deleting it."""
-        existing = {row[0] for row in await self._pool.rows(_EXISTING, shop, [row[1] for row in rows])} if rows else ()
+        if not rows:
+            return rows
+        removed = [bill_id for _, bill_id, _, _ in rows]
+        found = await self._pool.rows(_EXISTING, shop, removed)
+        existing = {bill_id for (bill_id,) in found}
         return [row for row in rows if row[1] not in existing]
 
 

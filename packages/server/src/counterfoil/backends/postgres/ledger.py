@@ -261,8 +261,10 @@ class PostgresLedger(LoadBook):
         self._put_members(batch)
 
     def _rewrite(self, bills: Sequence[BillRow]) -> None:
-        self._do(_PUT_BILLS, [bill.values(rev_text(bill.rev)) for bill in bills if bill.body is not None])
-        self._do(_SETTLE_FACTS, [bill.facts_values() for bill in bills if bill.body is None])
+        with_body = [bill for bill in bills if bill.body is not None]
+        without_body = [bill for bill in bills if bill.body is None]
+        self._do(_PUT_BILLS, [bill.values(rev_text(bill.rev)) for bill in with_body])
+        self._do(_SETTLE_FACTS, [bill.facts_values() for bill in without_body])
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)

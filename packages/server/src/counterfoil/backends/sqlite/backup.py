@@ -530,7 +530,9 @@ def _restore_files(
 
 
 def _files_of(folder: Path) -> list[Path]:
-    files = [folder / f"{name}.sqlite3{end}" for name in NAMES for end in ("", "-wal", "-shm")]
+    files = []
+    for name in NAMES:
+        files += [folder / f"{name}.sqlite3", folder / f"{name}.sqlite3-wal", folder / f"{name}.sqlite3-shm"]
     return [file for file in files if file.exists()]
 
 

@@ -205,9 +205,13 @@ class SqliteReads(OperatorReads):
         return StoreExtent(self.disk_use().store_bytes, ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
 
     def disk_use(self) -> DiskUse:
-        stored = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
-        logs: dict[str, int] = {name: files.size_of(self._folder / f"{name}.sqlite3-wal") for name in NAMES}
-        return DiskUse(sum(map(files.size_of, stored)), logs, shutil.disk_usage(self._folder).free)
+        stored = 0
+        logs: dict[str, int] = {}
+        for name in NAMES:
+            stored += sum(map(files.size_of, self._folder.glob(f"{name}.sqlite3*")))
+            logs[name] = files.size_of(self._folder / f"{name}.sqlite3-wal")
+        free = shutil.disk_usage(self._folder).free
+        return DiskUse(stored, logs, free)
 
     def fingerprint(self) -> str | None:
         with self._opened("books") as ask:

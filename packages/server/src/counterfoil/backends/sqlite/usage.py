@@ -215,8 +215,9 @@ class SqliteUsage(PendingUsage):
         span = (as_number(days[0]), as_number(days[-1]), key.key_id)
         with translated():
             # Both may return a count for the same day. The second one is newer.
-            rows = [row for query in (_TOTALS_OF_KEY, _DAY_OF_KEY) for row in self._connection.execute(query, span)]
-        return {date_of(day): count for _, day, count in rows}
+            totals = self._connection.execute(_TOTALS_OF_KEY, span).fetchall()
+            latest = self._connection.execute(_DAY_OF_KEY, span).fetchall()
+        return {date_of(day): count for _, day, count in (*totals, *latest)}
 
     # --- request records -------------------------------------------------------
 
