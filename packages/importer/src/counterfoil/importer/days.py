@@ -6,8 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from math import inf
+from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.columns import ANY_CENTURY, TableColumn, day_of
@@ -29,6 +31,11 @@ from counterfoil.importing.values import (
 )
 
 NOON = "12:00"
+ONE_DAY = timedelta(days=1)
+MILLISECOND_DIGITS = 12
+"""A time since 1970 with so many digits is in milliseconds."""
+FIRST_SERIAL_DAY, SERIAL_DIGITS = date(1899, 12, 30), 5
+"""Spreadsheets count days from this one, in so many digits."""
 MAC_EPOCH = timedelta(days=1462)
 """Some workbooks count days from 1904 instead of 1900."""
 FALL = 4
@@ -55,45 +62,46 @@ class Days(Struct, frozen=True):
 
 
 def find_days(bills: Bills, interview: Interview, today: date) -> Days:
+    """Return the columns with the days and times of bills, or ask how they are meant."""
     times = _Times(bills)
-    column = bills.closing.day or bills.trading_day
-    written = _format(bills, column, interview, today)
-    day, clock = bills.closing.day, bills.closing.clock
-    row = None if "time" in interview.answers else times.first_without_half_day()
-    if day and row is not None:
-        column = clock or day
-        example = f"{column.values[row]} on line {bills.table.line(row)}"
-        text = sentence(
-            "All times of {column} are from 1:00 to 12:59, as {example}. Do they lack AM and PM?",
-            column=column.name,
-            example=example,
-        )
-        choices = {f"{day.name} + {clock.name}": sentence("No, it was at night")} if clock else {}
-        choices[day.name] = sentence("Yes: only the day is used")
-        if clock and interview.choose("time", "day", text, choices) == day.name:
-            clock = None
+    day = bills.closing.day
+    written = _format(bills, day or bills.trading_day, interview, today)
+    clock = _clock_with_half_days(bills, times, interview)
     trading, night = _trading_day(bills, times, day, clock, interview)
     has_time = clock is not None or (day is not None and (day.has_times or day.is_serial))
-    written = DateFormat(
-        written.order,
-        default_time=None if has_time else NOON,
-        calendar=written.calendar,
-        serial=written.serial,
-        night_until=night,
-    )
+    written = replace(written, default_time=None if has_time else NOON, night_until=night)
     if day and not has_time:
         interview.assume(sentence("The export has no times, so every bill gets {time}", time=NOON))
     return Days(day, clock, trading, bills.order or AUTO, written)
 
 
+def _clock_with_half_days(bills: Bills, times: "_Times", interview: Interview) -> TableColumn | None:
+    """Return the column with the time of day. If it may lack AM and PM, ask whether it is of any use."""
+    day, clock = bills.closing.day, bills.closing.clock
+    if day is None or clock is None or "time" in interview.answers:
+        return clock
+    row = times.first_without_half_day()
+    if row is None:
+        return clock
+    text = sentence(
+        "All times of {column} are from 1:00 to 12:59, as {example}. Do they lack AM and PM?",
+        column=clock.name,
+        example=f"{clock.values[row]} on line {bills.table.line(row)}",
+    )
+    choices = {
+        f"{day.name} + {clock.name}": sentence("No, it was at night"),
+        day.name: sentence("Yes: only the day is used"),
+    }
+    return None if interview.choose("time", "day", text, choices) == day.name else clock
+
+
 def local_times(bills: Bills, days: Days) -> list[str]:
     """Return the local time of each bill, or an empty text if it cannot be read."""
-    columns = days.columns
     order = readable_order(days.order)
     found = []
     for rows in bills.rows:
-        text = " ".join(filter(None, (column.values[rows[0]] for column in columns)))
-        found.append(_local_time(text, days.written, order))
+        cells = [column.values[rows[0]] for column in days.columns]
+        found.append(_local_time(" ".join(filter(None, cells)), days.written, order))
     return found
 
 
@@ -105,9 +113,12 @@ def _local_time(text: str, written: DateFormat, order: str) -> str:
         # It may have the abbreviation of a zone, which only the shop's zone explains.
         moment = local_time(text, written, order)
         return moment.isoformat() if moment else text
-    if found[4:5] == "-":
+    is_date = found[4:5] == "-"
+    if is_date:
         return found
-    return datetime.fromtimestamp(float(found) / (1 if len(found.split(".")[0]) < 12 else 1000), UTC).isoformat()
+    is_in_milliseconds = len(found.partition(".")[0]) >= MILLISECOND_DIGITS
+    seconds = float(found) / 1000 if is_in_milliseconds else float(found)
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 @lru_cache(maxsize=200_000)
@@ -115,61 +126,90 @@ def _time_in(text: str, order: str) -> time | None:
     return time_in(text, ANY_CENTURY, order)
 
 
+class TimedBill(NamedTuple):
+    """When a bill was closed. Bills are ordered by their branch and till, then by day and number."""
+
+    group: tuple[str, ...]
+    day: date
+    number: int
+    clock: time
+    row: int
+
+    @property
+    def is_after_midnight(self) -> bool:
+        return self.clock < NIGHT_ENDS
+
+
 class _Times:
-    """The bills in the order of their branch, day and number, with their time."""
+    """The bills whose time is known, in their order."""
 
     def __init__(self, bills: Bills) -> None:
         columns = [column for column in (bills.closing.day, bills.closing.clock) if column]
         self._texts = columns[-1].distinct if columns else []
-        self._bills = []
-        order = readable_order(bills.order)
-        for rows in bills.rows if columns else ():
-            # Beside a time, a workbook may write the day with the time 0:00.
-            day, cell = bills.days[rows[0]], columns[-1].values[rows[0]]
-            text = f"{day} {cell}" if bills.closing.clock else cell
-            clock = _time_in(text, order)
-            if day and clock:
-                self._bills.append((bills.group_of(rows[0]), day, bills.number_in(rows[0]), clock, rows[0]))
-        self._bills.sort()
-        nights = (row for *_, clock, row in self._bills if clock < NIGHT_ENDS)
+        self._bills: list[TimedBill] = _timed_bills(bills, columns[-1]) if columns else []
+        nights = (bill.row for bill in self._bills if bill.is_after_midnight)
         self.first_night = next(nights, None)
         """A row with a time after midnight."""
         self.are_after_days = any(is_after_day(text.split(" ")[-1]) for text in self._texts)
 
     def first_without_half_day(self) -> int | None:
         """Return a row whose time may lack PM: none is after 12:59, and some are in the night or fall back."""
-        if any(map(has_half_day, self._texts)) or any(not 1 <= clock.hour <= 12 for *_, clock, _ in self._bills):
+        is_other = any(not 1 <= bill.clock.hour <= 12 for bill in self._bills)
+        if is_other or any(map(has_half_day, self._texts)):
             return None
-        for one, other in pairwise(self._bills):
-            if one[:2] == other[:2] and one[3].hour - other[3].hour > FALL:
-                return other[4]
+        for bill, following in pairwise(self._bills):
+            is_same_day = bill.group == following.group and bill.day == following.day
+            if is_same_day and bill.clock.hour - following.clock.hour > FALL:
+                return following.row
         return self.first_night if len(self._bills) >= ENOUGH_BILLS else None
 
     def goes_on_after_midnight(self) -> bool | None:
         """Return whether the numbers of a night follow those of its own date or, if False, of the day before."""
         first: dict[tuple[tuple[str, ...], date], int] = {}
         last: dict[tuple[tuple[str, ...], date], int] = {}
-        for group, day, number, clock, _ in self._bills:
-            if clock < NIGHT_ENDS:
-                first.setdefault((group, day), number)
+        for bill in self._bills:
+            if bill.is_after_midnight:
+                first.setdefault((bill.group, bill.day), bill.number)
             else:
-                last[group, day] = number
-        found = set()
+                last[bill.group, bill.day] = bill.number
+        follows_own_date = set()
         for (group, day), number in first.items():
-            earlier = [last.get((group, one), inf) for one in (day, day - timedelta(days=1))]
-            own, before = (number - one if one < number else inf for one in earlier)
-            if own != before:
-                found.add(own < before)
-        return found.pop() if len(found) == 1 else None
+            to_own = _distance(last.get((group, day)), number)
+            to_day_before = _distance(last.get((group, day - ONE_DAY)), number)
+            if to_own != to_day_before:
+                follows_own_date.add(to_own < to_day_before)
+        return follows_own_date.pop() if len(follows_own_date) == 1 else None
+
+
+def _distance(earlier: int | None, number: int) -> float:
+    """Return how far a number is after an earlier one, or infinity if it is not."""
+    return number - earlier if earlier is not None and earlier < number else inf
+
+
+def _timed_bills(bills: Bills, column: TableColumn) -> list[TimedBill]:
+    order = readable_order(bills.order)
+    found = []
+    for rows in bills.rows:
+        row = rows[0]
+        day, cell = bills.days[row], column.values[row]
+        # Beside a time, a workbook may write the day with the time 0:00.
+        text = f"{day} {cell}" if bills.closing.clock else cell
+        clock = _time_in(text, order)
+        if day and clock:
+            found.append(TimedBill(bills.group_of(row), day, bills.number_in(row), clock, row))
+    found.sort()
+    return found
 
 
 def _format(bills: Bills, column: TableColumn | None, interview: Interview, today: date) -> DateFormat:
+    """Return how the days of a column are written. Refuse a column in which they may have been changed."""
     if column is None:
         return DateFormat()
     _refuse_swapped_dates(bills, column)
     is_serial = column.is_serial and not column.is_date
     if is_serial:
-        latest = date(1899, 12, 30) + timedelta(days=max(int(value[:5]) for value in column.distinct))
+        latest_serial = max(int(value[:SERIAL_DIGITS]) for value in column.distinct)
+        latest = FIRST_SERIAL_DAY + timedelta(days=latest_serial)
         if latest <= today - MAC_EPOCH:
             text = sentence(
                 "{column} has {value}, which is {latest} as spreadsheets usually count days. It may be "
@@ -188,7 +228,11 @@ def _refuse_swapped_dates(bills: Bills, column: TableColumn) -> None:
         return
     texts = [value for value in column.distinct if ordered_date(value)]
     dates = [value for value in column.distinct if not ordered_date(value) and day_of(value, "ymd")]
-    if texts and dates and all(map(order_of, texts)) and all(int(value[8:10]) <= 12 for value in dates):
+    if not texts or not dates:
+        return
+    are_texts_ordered = all(map(order_of, texts))
+    may_be_months = all(int(value[8:10]) <= 12 for value in dates)
+    if are_texts_ordered and may_be_months:
         raise NeedsOtherReport(
             sentence(
                 "{column} has dates such as {date}, and texts such as {example}. A spreadsheet seems to have "
@@ -246,7 +290,9 @@ def _trading_day(
     goes_on = times.goes_on_after_midnight()
     row = times.first_night
     answer = interview.answers.get("night")
-    if clock is None or row is None or not (day is trading or goes_on or answer):
+    if clock is None or row is None:
+        return trading, None
+    if day is not trading and not goes_on and not answer:
         return trading, None
     if goes_on is not None and answer is None:
         return day, NEXT_DAY if goes_on else SAME_DAY
@@ -262,10 +308,16 @@ def _trading_day(
 
 def quiet_hour(times: Sequence[str]) -> str | None:
     """Return the time at which the business day ends, if bills after midnight show it: in the middle of quiet hours."""
-    minutes = sorted({int(text[11:13]) * 60 + int(text[14:16]) for text in times if text[10:11] == "T"})
-    nights = [minute for minute in minutes if minute < NIGHT_ENDS.hour * 60]
+    ends = NIGHT_ENDS.hour * 60
+    nights: list[int] = []
+    later = [12 * 60]
+    for text in times:
+        if text[10:11] == "T":
+            minute = int(text[11:13]) * 60 + int(text[14:16])
+            (nights if minute < ends else later).append(minute)
     if not nights:
         return None
-    later = [minute for minute in minutes if minute >= NIGHT_ENDS.hour * 60]
-    end = (nights[-1] + min([*later, 12 * 60])) // 2 // 60
-    return f"{max(end, nights[-1] // 60 + 1):02}:00"
+    last_night = max(nights)
+    middle = (last_night + min(later)) // 2
+    hour = max(middle // 60, last_night // 60 + 1)
+    return f"{hour:02}:00"

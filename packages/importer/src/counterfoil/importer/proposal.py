@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
-from operator import itemgetter
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -70,15 +70,18 @@ def form(
 
     Raise `ImportFailed` if a file cannot be read at all.
     """
-    form_of_members = partial(members_form, files, bases=bases, base=base, today=today, timezone=timezone)
-    if found := form_of_members(answers):
+    of_members = partial(members_form, files, bases=bases, base=base, today=today, timezone=timezone)
+    found = of_members(answers)
+    if found:
         return found
-    others = {name: answer for name, answer in answers.items() if name != ROWS}
-    if ROWS in answers and form_of_members(others):
-        # It was asked whether these are members or bills.
-        of_bills = _Former(files, others, shops, today, currency, timezone, usual_timezone).form()
+    about_bills = {name: answer for name, answer in answers.items() if name != ROWS}
+    is_asked_about_members = ROWS in answers and of_members(about_bills) is not None
+    if not is_asked_about_members:
+        about_bills = dict(answers)
+    of_bills = _Former(files, about_bills, shops, today, currency, timezone, usual_timezone).form()
+    if is_asked_about_members:
         return replace(of_bills, answers={ROWS: answers[ROWS], **of_bills.answers})
-    return _Former(files, answers, shops, today, currency, timezone, usual_timezone).form()
+    return of_bills
 
 
 def mapping(complete: Form) -> str:
@@ -119,16 +122,15 @@ class _Former:
         self._refuse_unasked(reading)
         asked = [question for question in questions if question.kind != _SHOP]
         given = [name for name in self._answers if name not in self._shop_answers(reading)]
-        if asked and len(given) + len(asked) > MOST_QUESTIONS:
-            names = ", ".join(question.id for question in asked)
-            advice = sentence(
-                "This file needs more than {most} answers: {names}. Export a report with the total of "
-                "each bill, or with fewer columns.",
-                most=MOST_QUESTIONS,
-                names=names,
-            )
-            return self._of(reading, [], advice)
-        return self._of(reading, questions, "")
+        if not asked or len(given) + len(asked) <= MOST_QUESTIONS:
+            return self._of(reading, questions, "")
+        advice = sentence(
+            "This file needs more than {most} answers: {names}. Export a report with the total of "
+            "each bill, or with fewer columns.",
+            most=MOST_QUESTIONS,
+            names=", ".join(question.id for question in asked),
+        )
+        return self._of(reading, [], advice)
 
     # --- questions -------------------------------------------------------------------------
 
@@ -173,24 +175,34 @@ class _Former:
         questions = []
         for doubt in reading.interview.doubts:
             options = self._options(doubt, reading)
-            is_kept = doubt.must_confirm or _leaves_money_out(doubt, options, reading)
-            if doubt.kind != _SHOP and not is_kept and len(options) < 2:
-                if not options:
-                    raise NeedsOtherReport(
-                        sentence("{text} No answer fits the sums. Export another report.", text=doubt.text)
-                    )
-                self._settled[doubt.id] = options[0].answer
-                return None
-            questions.append(_question(doubt, options, self._values(doubt, reading)))
+            is_asked = doubt.kind == _SHOP or doubt.must_confirm or _leaves_money_out(doubt, options, reading)
+            if is_asked or len(options) > 1:
+                questions.append(_question(doubt, options, self._values(doubt, reading)))
+                continue
+            if not options:
+                raise NeedsOtherReport(
+                    sentence("{text} No answer fits the sums. Export another report.", text=doubt.text)
+                )
+            self._settled[doubt.id] = options[0].answer
+            return None
         return questions
 
     def _options(self, doubt: Doubt, base: ExportReading) -> list[AnswerOption]:
         """Return the options of a doubt that no sum refutes, one for each set of records."""
+        if doubt.default is not None:
+            # A fact of the shops changes no record.
+            first = list(doubt.choices)[:MOST_OPTIONS]
+            return [self._option(doubt, answer, base, None) for answer in first]
+        readings = self._readings_by_answer(doubt)
+        number = _number_of_difference(list(readings.values()))
+        return [self._option(doubt, answer, reading, number) for answer, reading in readings.items()]
+
+    def _readings_by_answer(self, doubt: Doubt) -> dict[str, ExportReading]:
+        """Return the readings with the answers to a doubt, without those that are refuted or change no record."""
         readings: dict[str, ExportReading] = {}
         known_records = set[tuple[Record, ...]]()
         for answer in doubt.choices:
-            # A fact of the shops changes no record.
-            reading = base if doubt.default is not None else self._reading_with(doubt, answer)
+            reading = self._reading_with(doubt, answer)
             if reading is None:
                 continue
             # What an answer to be confirmed changes may be in no record, such as the lines that belong to a bill. What
@@ -202,8 +214,7 @@ class _Former:
             readings[answer] = reading
             if len(readings) == MOST_OPTIONS:
                 break
-        number = None if doubt.default is not None else _number_of_difference(list(readings.values()))
-        return [self._option(doubt, answer, reading, number) for answer, reading in readings.items()]
+        return readings
 
     def _reading_with(self, doubt: Doubt, answer: str) -> ExportReading | None:
         """Return the reading with another answer to a doubt, or None if the file refutes it.
@@ -226,8 +237,6 @@ class _Former:
         times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]
         left_bills = sum(left.bills for left in reading.left_out)
         left_net = sum(left.net for left in reading.left_out)
-        is_about_money = doubt.kind == "money"
-        example = self._example_of_money(doubt, reading) if is_about_money else self._example(reading, number)
         return AnswerOption(
             answer=answer,
             text=doubt.choices[answer],
@@ -236,11 +245,13 @@ class _Former:
             left_out=LeftOutBills(bills=left_bills, net=self._money(left_net)),
             first=min(times, default=None),
             last=max(times, default=None),
-            example=example,
+            example=self._example(doubt, reading, number),
         )
 
-    def _example(self, reading: ExportReading, number: str | None) -> str:
+    def _example(self, doubt: Doubt, reading: ExportReading, number: str | None) -> str:
         """Return what a reading makes of the bills with a number, as in `bill 1002: 628.50`."""
+        if doubt.kind == "money":
+            return self._example_of_money(doubt, reading)
         if number is None:
             return ""
         found = [record for record in reading.records if record[0] == number]
@@ -249,16 +260,22 @@ class _Former:
         texts = []
         for _, state, net, _, time in found[:MOST_SAME_NUMBER]:
             text = "void" if state == VOID else self._money(net)
-            texts.append(f"{text} on {time[:16].replace('T', ' ')}" if time else text)
-        more = f" and {len(found) - MOST_SAME_NUMBER:,} more" if len(found) > MOST_SAME_NUMBER else ""
-        return sentence("bill {number}: {what}", number=number, what=f"{' and '.join(texts)}{more}")
+            if time:
+                minute = time[:16].replace("T", " ")
+                text = f"{text} on {minute}"
+            texts.append(text)
+        what = " and ".join(texts)
+        more = len(found) - MOST_SAME_NUMBER
+        if more > 0:
+            what = f"{what} and {more:,} more"
+        return sentence("bill {number}: {what}", number=number, what=what)
 
     def _example_of_money(self, doubt: Doubt, reading: ExportReading) -> str:
         """Return what an answer about money makes of a bill on which the answers differ most."""
-        table, net = reading.bills.table, reading.net
         named = []
-        for name, column in table.columns.items():
-            if column.is_number and any(name in choice for choice in doubt.choices):
+        for name, column in reading.bills.table.columns.items():
+            is_named = any(name in choice for choice in doubt.choices)
+            if is_named and column.is_number:
                 named.append(column)
 
         def filled(bill: int) -> int:
@@ -269,25 +286,28 @@ class _Former:
         bill = max(reading.amounts.sales, key=filled, default=None)
         if bill is None:
             return ""
-        total = self._money(net.values[bill] or 0)
-        return sentence(
-            "bill {number}: {what}", number=reading.bills.name_of(bill), what=f"{self._terms(reading, bill)}{total}"
-        )
+        total = self._money(reading.net.values[bill] or 0)
+        terms = self._terms(reading, bill)
+        return sentence("bill {number}: {what}", number=reading.bills.name_of(bill), what=f"{terms}{total}")
 
     def _terms(self, reading: ExportReading, bill: int) -> str:
         """Return what is added to the net of a bill, as in `588.50 + 40.00 = `, or an empty text."""
         net, columns = reading.net, reading.bills.table.columns
-        if len(net.columns) < 2 or net.is_product or not all(name in columns for name in net.columns):
+        are_columns_added = len(net.columns) > 1 and not net.is_product
+        if not are_columns_added or not all(name in columns for name in net.columns):
             return ""
         terms = []
         for name in net.columns:
             value = reading.amounts.of(columns[name], "").values[bill] or 0
-            terms.append(-value if f"- {name}" in net.name or f"- sum of {name}" in net.name else value)
+            is_subtracted = f"- {name}" in net.name or f"- sum of {name}" in net.name
+            terms.append(-value if is_subtracted else value)
         if sum(terms) != net.values[bill]:
             return ""
-        first, *others = terms
-        signed = [f"{'+' if term >= 0 else '-'} {self._money(abs(term))}" for term in others]
-        return f"{' '.join([self._money(first), *signed])} = "
+        text = self._money(terms[0])
+        for term in terms[1:]:
+            sign = "+" if term >= 0 else "-"
+            text = f"{text} {sign} {self._money(abs(term))}"
+        return f"{text} = "
 
     def _values(self, doubt: Doubt, reading: ExportReading) -> str:
         """Return the values of a column that a question is about, with their bills and money."""
@@ -295,19 +315,19 @@ class _Former:
         column = reading.bills.table.columns.get(name)
         if not doubt.id.startswith("state.") or column is None or column is reading.bills.number:
             return doubt.example
-        bills: dict[str, list[int]] = {}
+        bills_of: dict[str, list[int]] = {}
         for bill, rows in enumerate(reading.bills.rows):
-            bills.setdefault(column.values[rows[0]], []).append(bill)
+            bills_of.setdefault(column.values[rows[0]], []).append(bill)
         cells: list[tuple[str, str, str, str]] = []
-        for value, numbers in list(bills.items())[:MOST_VALUES]:
-            net = self._money(sum(reading.net.values[bill] or 0 for bill in numbers))
-            names = ""
-            if len(numbers) <= MOST_NUMBERS:
-                names = ", ".join(map(reading.bills.name_of, numbers))
-            cells.append((value or "empty", counted(len(numbers), "bill"), net, names))
+        for value, bills in islice(bills_of.items(), MOST_VALUES):
+            net = sum(reading.net.values[bill] or 0 for bill in bills)
+            numbers = ""
+            if len(bills) <= MOST_NUMBERS:
+                numbers = ", ".join(map(reading.bills.name_of, bills))
+            cells.append((value or "empty", counted(len(bills), "bill"), self._money(net), numbers))
         lines = _in_columns(cells)
-        if len(bills) > MOST_VALUES:
-            lines.append(f"and {len(bills) - MOST_VALUES:,} more values")
+        if len(bills_of) > MOST_VALUES:
+            lines.append(f"and {len(bills_of) - MOST_VALUES:,} more values")
         return "\n".join(lines)
 
     def _refuse_unasked(self, reading: ExportReading) -> None:
@@ -330,7 +350,8 @@ class _Former:
 
     def _of(self, reading: ExportReading, questions: list[Question], advice: str) -> Form:
         table = reading.source_table
-        is_open = any(question.default is None for question in questions) or bool(advice) or bool(self._refused)
+        has_open_question = any(question.default is None for question in questions)
+        is_open = has_open_question or bool(advice) or bool(self._refused)
         assumed = [*reading.interview.assumed, *assumptions(questions)]
         first_cells = [column.values[:FIRST_ROWS] for column in table.columns.values()]
         return Form(
@@ -357,15 +378,16 @@ class _Former:
         is_net_asked = any(question.kind == "money" for question in questions)
         found = []
         for name, column in reading.source_table.columns.items():
-            equation = next((line for line in reading.interview.proven if name in line), "")
+            equations = [text for text in reading.interview.proven if name in text]
             role = self._role(reading, column)
             standing: Standing = "unread"
             if name in asked:
                 standing = "asked"
-            elif equation or role == "id":
+            elif equations or role == "id":
                 standing = "proven"
             elif role:
                 standing = "visible"
+            equation = equations[0] if equations else ""
             others = tuple(self._other_roles(reading, name, role, is_net_asked=is_net_asked))
             found.append(ColumnView(heading=name, role=role, standing=standing, equation=equation, others=others))
         return found
@@ -394,13 +416,13 @@ class _Former:
 
     def _other_roles(self, reading: ExportReading, name: str, role: str, *, is_net_asked: bool) -> Iterator[OtherRole]:
         """Yield the number of a bill and what was paid, if the column is neither, with the bill that refutes them."""
-        bills, column = reading.bills, reading.bills.table.columns.get(name)
+        column = reading.bills.table.columns.get(name)
         if column is None or not column.filled:
             return
-        may_be_number = not column.is_number or all(value.isdigit() for value in column.distinct)
-        if may_be_number and bills.number.name != name:
+        may_be_number = not column.is_number or all(map(str.isdigit, column.distinct))
+        if may_be_number and reading.bills.number.name != name:
             yield OtherRole("id", self._shared_value(reading, column))
-        if role != "net" and column.is_number:
+        if column.is_number and role != "net":
             yield OtherRole("net", "" if is_net_asked else self._other_amount(reading, column))
 
     def _other_amount(self, reading: ExportReading, column: TableColumn) -> str:
@@ -423,30 +445,28 @@ class _Former:
         for bill in reading.counted:
             value = column.values[bills.rows[bill][0]]
             other = first.setdefault(value, bill)
-            if other != bill:
-                names = {"first": bills.name_of(other), "second": bills.name_of(bill)}
-                if value:
-                    return sentence("bills {first} and {second} have the same value", **names)
+            if other == bill:
+                continue
+            names = {"first": bills.name_of(other), "second": bills.name_of(bill)}
+            if not value:
                 return sentence("bills {first} and {second} have no value", **names)
+            return sentence("bills {first} and {second} have the same value", **names)
         return ""
 
     def _totals(self, reading: ExportReading) -> Totals:
-        shop_names = {shop.column_value: shop.name for shop in reading.shops.shops}
-        shop_column = reading.bills.shop
-        tip, tax = reading.tip, reading.amounts.parts_of_role("tax", reading.net)
-        days: dict[tuple[str, str], _ShopDay] = defaultdict(_ShopDay)
-        for bill in reading.counted:
-            shop = reading.shops.shops[0].name
-            if shop_column:
-                shop = shop_names.get(shop_column.values[reading.bills.rows[bill][0]], "")
-            days[reading.times[bill][:10], shop].add(_shop_day_of_bill(reading, bill, tip, tax))
+        tip = reading.tip
+        tax = reading.amounts.parts_of_role("tax", reading.net)
+        of_days: dict[tuple[str, str], _ShopDay] = defaultdict(_ShopDay)
         total = _ShopDay()
-        shop_days = []
-        for (day, shop), of_day in sorted(days.items(), key=itemgetter(0)):
-            total.add(of_day)
-            shop_days.append(self._day(day, shop, of_day))
+        shop_names = _shop_names(reading)
+        for bill in reading.counted:
+            day = reading.times[bill][:10]
+            of_bill = _shop_day_of_bill(reading, bill, tip, tax)
+            of_days[day, shop_names[bill]].add(of_bill)
+            total.add(of_bill)
+        shop_days = [self._day(day, shop, of_days[day, shop]) for day, shop in sorted(of_days)]
         rows = len(reading.source_table.rows)
-        left = sum(len(left.rows) for left in reading.bills.left_out)
+        rows_left_out = sum(len(left.rows) for left in reading.bills.left_out)
         return Totals(
             bills=total.bills,
             voids=total.voids,
@@ -454,7 +474,7 @@ class _Former:
             net=self._money(total.net),
             tip=self._money(total.tip),
             tax=self._money(total.tax),
-            rows_read=rows - left,
+            rows_read=rows - rows_left_out,
             rows=rows,
             days=tuple(shop_days),
         )
@@ -475,7 +495,9 @@ class _Former:
         """Return an amount as text, with at least the decimals of the currency."""
         number = Decimal(units) / SCALE
         rounded = round(number, self._places)
-        return f"{rounded:.{self._places}f}" if rounded == number else f"{number.normalize():f}"
+        if rounded == number:
+            return f"{rounded:.{self._places}f}"
+        return f"{number.normalize():f}"
 
     def _local(self, reading: ExportReading, bill: int) -> str:
         """Return the local time of a bill with its offset."""
@@ -483,8 +505,18 @@ class _Former:
         if len(text) < len("2026-11-14T18:05") or text[10:11] != "T":
             return text
         moment = datetime.fromisoformat(text)
-        zone = ZoneInfo(reading.shops.shops[0].timezone)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).isoformat()
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(reading.shops.shops[0].timezone))
+        return moment.isoformat()
+
+
+def _shop_names(reading: ExportReading) -> list[str]:
+    """Return the name of the shop of each bill, or an empty text if it is of none."""
+    shops, column = reading.shops.shops, reading.bills.shop
+    if column is None:
+        return [shops[0].name] * len(reading.bills.rows)
+    names = {shop.column_value: shop.name for shop in shops}
+    return [names.get(column.values[rows[0]], "") for rows in reading.bills.rows]
 
 
 class _ShopDay(Struct):
@@ -512,8 +544,9 @@ def _shop_day_of_bill(
     state, net = reading.state_of_bill[bill], reading.net_of(bill)
     if state == VOID:
         return _ShopDay(bills=1, voids=1, net=net)
+    is_positive_refund = state == REFUND and (reading.net.values[bill] or 0) > 0
     # The parts of a refund are negative, too, if the export writes it as positive.
-    sign = -1 if state == REFUND and (reading.net.values[bill] or 0) > 0 else 1
+    sign = -1 if is_positive_refund else 1
     return _ShopDay(
         bills=1,
         refunds=int(state == REFUND or net < 0),
@@ -565,14 +598,16 @@ def _question(doubt: Doubt, options: Sequence[AnswerOption], example: str) -> Qu
 
 def _about(table: ExportTable, reading: ExportReading) -> str:
     file = table.file
-    written = f", {file.encoding}, {_MARKS.get(file.delimiter, file.delimiter)}" if isinstance(file, CsvFile) else ""
-    bills = len(reading.state_of_bill)
+    written = ""
+    if isinstance(file, CsvFile):
+        delimiter = _MARKS.get(file.delimiter, file.delimiter)
+        written = f", {file.encoding}, {delimiter}"
     values = {
         "table": table.name,
         "rows": f"{len(table.rows):,}",
         "columns": len(table.columns),
         "written": written,
-        "bills": f"{bills:,}",
+        "bills": f"{len(reading.state_of_bill):,}",
         "number": reading.bills.number.name,
     }
     if table.is_sample:
