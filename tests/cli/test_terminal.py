@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import IO
 
 import pytest
@@ -67,14 +68,6 @@ def test_blocks_show_long_names_whole_and_no_key_where_there_is_none(counterfoil
     assert not re.search("key ID|label", shown)
 
 
-def test_a_narrow_list_of_keys_says_when_a_key_ends(counterfoil: Command) -> None:
-    issued = counterfoil.json("keys", "issue", "--not-loaded-yet", "--franchise", "my-group", "--label", "Head office")
-    counterfoil("keys", "revoke", issued["keyId"], "--at", "2096-12-01", "--yes")
-    shown = on_terminal("keys", "list", "--store", counterfoil.store, columns=80, NO_COLOR="1")
-    assert "franchise my-group" in shown
-    assert "active until 2096-12-01 00:00 +07" in shown
-
-
 @pytest.fixture(scope="module")
 def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with long names and IDs, nine keys, and requests of the last days."""
@@ -84,6 +77,15 @@ def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shown = showcase.build(effective, plan, lambda purpose: showcase.seeded_randomness(7, purpose))
     write_history(effective, shown, 7)
     return store
+
+
+def test_a_narrow_list_of_keys_says_when_a_key_that_is_used_ends(demo_store: Path, tmp_path: Path) -> None:
+    copytree(demo_store, tmp_path / "store")
+    own = Command(tmp_path / "store")
+    used = next(key for key in own.json("keys", "list") if key["lastUsed"])
+    own("keys", "revoke", used["keyId"], "--at", "2096-12-01", "--yes")
+    shown = on_terminal("keys", "list", "--store", own.store, columns=80, NO_COLOR="1")
+    assert "active until 2096-12-01 00:00 +07" in shown
 
 
 LISTS = (

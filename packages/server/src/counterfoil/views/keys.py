@@ -52,7 +52,7 @@ def columns(now: int, last_used: Mapping[str, int] | None = None) -> Sequence[Li
         ListColumn("revoked", lambda key: key.is_revoked(now)),
         ListColumn("revokedAt", lambda key: revoked_at(key, now), "time"),
         ListColumn("revokesAt", lambda key: None if key.is_revoked(now) else key.revokes_at, "time"),
-        ListColumn("state", lambda key: state(key, now), terminal="state", without=DATA),
+        ListColumn("state", lambda key: state(key, now), "code", terminal="state", without=DATA),
         ListColumn("successorOf"),
     )
 
