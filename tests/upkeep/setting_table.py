@@ -18,7 +18,7 @@ MORE = {
     "silent_folder_min": "See [a watched folder](deliveries.md#a-watched-folder).",
     "backup_max_hours": "See [backup and restore](backup.md#backup-and-restore).",
     "kept": "See [a watched folder](deliveries.md#a-watched-folder).",
-    "converters": "A load is large from 4 MiB, or if its size is unknown. Linux only.",
+    "converters": "A load is large from 4 MiB.",
     "import_memory_mb": "See [converters.md](converters.md).",
     "notify_url": "See [being told](watch.md#being-told).",
 }

@@ -98,6 +98,24 @@ def test_every_link_of_a_page_leads_to_a_page_and_a_heading_that_exist(page: Pat
     assert broken == []
 
 
+# --- lengths -----------------------------------------------------------------------
+
+GUIDES = [page for page in PAGES if page.parent == DOCS]
+MOST_WORDS, MOST_IN_A_PARAGRAPH, MOST_IN_A_CELL = 3_000, 60, 40
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_a_guide_has_short_paragraphs_and_cells_and_is_not_long(page: Path) -> None:
+    long = []
+    for line in prose(page).splitlines():
+        is_row = line.startswith("|")
+        parts = re.split(r"(?<!\\)\|", line) if is_row else [line]
+        most = MOST_IN_A_CELL if is_row else MOST_IN_A_PARAGRAPH
+        long += [part for part in parts if len(part.split()) > most]
+    assert long == []
+    assert len(page.read_text("utf-8").split()) <= MOST_WORDS
+
+
 # --- what is generated -------------------------------------------------------------
 
 

@@ -202,8 +202,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Setting(
             default="",
-            help="Comma-separated host names that browsers use to reach the console, for example the host name of a "
-            "proxy. The console's own name and a console_host that is not a loopback address need not be listed.",
+            help="Comma-separated host names that browsers use to reach the console, such as that of a proxy. Its own "
+            "name and a console_host that is not a loopback address need not be listed.",
         ),
     ]
     console_proxy: Annotated[
@@ -359,8 +359,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             default=3,
             range=(0, 64),
-            help="Maximum number of processes that convert bills during a large `load`. `load` starts at most one per "
-            "core, not counting its own core; 0 turns them off.",
+            help="Maximum number of processes that convert bills during a large `load`, which starts at most one per "
+            "core, not counting its own; 0 turns them off. Linux only.",
         ),
     ]
     import_memory_mb: Annotated[
