@@ -57,6 +57,13 @@ def form_of(text: str, folder: Path, **answers: str) -> Form:
         ("Is returning", "FALSE", "TRUE"),
         ("Refundable", "N", "Y"),
         ("Stornierbar", "N", "J"),
+        ("Voids", "0", "1"),
+        ("Removed", "", "Onion"),
+        ("Returned items", "0", "1"),
+        ("Item void", "N", "Y"),
+        ("Payment void", "N", "Y"),
+        ("取消数", "0", "1"),
+        ("ยกเลิกสมาชิก", "N", "Y"),
     ],
 )
 def test_a_column_of_a_few_codes_may_say_that_a_bill_does_not_count(

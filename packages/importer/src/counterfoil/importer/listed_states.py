@@ -78,6 +78,8 @@ def _decide_mark(search: StateSearch, column: TableColumn) -> None:
     marked = [row for row, value in enumerate(column.values) if value not in nothing]
     is_rare = len(marked) * 2 <= len(column.values)
     is_void = search.ranks.heading_state(column) == VOID and not column.is_number
+    # Under `Removed`, a text may be what was left out of a dish.
+    is_void = is_void and search.ranks.says_who_or_why(column)
     if not is_rare or not is_void or not search.bills.is_of_bill(column):
         return
     states_of_marked = [search.states.of_row(search.bills, row) for row in marked]

@@ -23,6 +23,7 @@ _NO_STATES = NUMBER_ROLES | DATE_ROLES | {"time", "memberId", "shopId", "timezon
 MOST_STATES = 6
 # What a heading may have beside the word of a state and still be bare.
 _SMALL_WORDS = frozenset({"is", "was", "by", "at", "date", "time", "reason", "of", "flag", "code", "por", "von", "le"})
+_WHO_OR_WHY = frozenset({"by", "at", "date", "time", "reason", "por", "von", "par", "da"})
 # What may happen to a bill, or what a customer does, is not its state: `Refundable`, `Stornierbar`, `Is returning`.
 _NO_STATE_ENDINGS = ("able", "ible", "ing", "bar", "avel", "ivel")
 # A heading of one of these, such as `Settlement`, is not that of the state of a bill.
@@ -192,12 +193,21 @@ class Ranks:
 
     def is_bare(self, column: TableColumn) -> bool:
         """Return whether a heading is wholly that of a state of bills, as in `Status`, `Void?` and `Receipt type`."""
-        return _is_bare(column.name)
+        # Without a column of items, `Voided item` is about something of the bill, and not about its row.
+        has_items = any(item is not column for item in self.with_role("item"))
+        is_of_part = headings.names(column.name, "parts") and not has_items
+        return not is_of_part and _is_bare(column.name)
 
     def is_void_mark(self, column: TableColumn) -> bool:
         """Return whether a bare heading says that a bill with any mark here is void or refunded, as in `Voided by`."""
         is_named = self.heading_state(column) in (VOID, REFUND)
         return is_named and self.is_bare(column) and not self.is_named_as_amount(column)
+
+    def says_who_or_why(self, column: TableColumn) -> bool:
+        """Return whether any text under a heading is a mark, as in `Voided by` and `Void reason`, or is a time."""
+        roles = [match.role for match in headings.roles_of(column.name)]
+        is_named = "voidReason" in roles or not _WHO_OR_WHY.isdisjoint(headings.words_of(column.name))
+        return is_named or not headings.words_of(column.name)[0].isascii() or column.is_date or column.is_clock
 
     def states(self, column: TableColumn) -> dict[str, str | None]:
         """Return what each value of a column says by the short list, or None. An empty cell is a value, too."""
@@ -349,7 +359,9 @@ def _is_bare(heading: str) -> bool:
     words = [word for word in headings.words_of(heading) if word not in _SMALL_WORDS]
     if any(word.endswith(_NO_STATE_ENDINGS) for word in words):
         return False
-    return not headings.says_more(" ".join(words))
+    # `Voids` and `Cancelled orders` are counts, and the whole of 退菜数 is not the state that it begins with.
+    is_of_bill = not headings.is_plural(heading) and not headings.says_more_unspaced(heading)
+    return is_of_bill and not headings.says_more(" ".join(words))
 
 
 def is_flag(value: str) -> bool:

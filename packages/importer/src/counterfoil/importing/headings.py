@@ -485,6 +485,25 @@ def says_more(value: str) -> bool:
     return False
 
 
+def says_more_unspaced(heading: str) -> bool:
+    """Return whether a heading without spaces between words has more than those of a state, as 取消数 and 退会."""
+    letters = "".join(words_of(heading))
+    if not _UNSPACED.search(letters):
+        return False
+    known = [*_list("fillers_of_headings")]
+    for table in _TABLES_OF_STATES:
+        known += _list(*table)
+    for phrase in sorted(known, key=lambda phrase: -phrase.letters):
+        if _UNSPACED.match(phrase.words[0]):
+            letters = letters.replace("".join(phrase.words), " ")
+    return bool(_UNSPACED.search(letters))
+
+
+def is_plural(heading: str) -> bool:
+    """Return whether a word of a heading has a plural s, as that of a count often has."""
+    return any(word.endswith("s") and _singular(word) != word for word in _words_as_written(heading))
+
+
 def smallest_in_cents(headings: Sequence[str], values: Iterable[str]) -> int | None:
     """Return the smallest amount that may be in cents, by the currency or the language; None if none can be."""
     # The sign of a currency has a name such as `DONG SIGN`.
