@@ -182,10 +182,17 @@ class StatedAmounts(AmountColumns):
             ways = []
         given = [column.name for column in ways or ranks.with_role("tendered")[:1]]
         change = [f"-{column.name}" for column in ranks.with_role("change")[:1]]
-        level = ROW if any(self.levels[name] == ROW for name in given) else BILL
-        found = [self.series(self._table, given, PAYMENTS_ROLE, level)] if given else []
-        if given and change:
-            found.append(self.series(self._table, [*given, *change], PAYMENTS_ROLE, level))
+        levels = [BILL]
+        if any(self.levels[name] == ROW for name in given):
+            levels = [ROW]
+        elif self._has_payment_rows and not ways:
+            # Guests who each paid the same part of a bill have rows that are equal, too.
+            levels = [BILL, ROW]
+        found = []
+        for level in levels if given else ():
+            found.append(self.series(self._table, given, PAYMENTS_ROLE, level))
+            if change:
+                found.append(self.series(self._table, [*given, *change], PAYMENTS_ROLE, level))
         return found + self._payments_of_file()
 
     def _payments_of_file(self) -> list[AmountSeries]:

@@ -20,6 +20,7 @@ from counterfoil.importer.series import BILL, LINE, LINES_ROLE, MIXED, UNKNOWN_R
 from counterfoil.importer.totals import TotalFinding, TotalSearch
 from counterfoil.model.text import counted
 
+LARGEST_COUNT = 100
 MOST_ANSWERS = 8
 MOST_DEPARTMENTS = 6
 BANKNOTE = 5 * SCALE
@@ -347,9 +348,11 @@ class PaidAmounts(StatedAmounts):
             role = "refunded"
         amounts = self.series(table, [column.name], role, BILL if level == EITHER else level)
         values = [amounts.values[bill] or 0 for bill in bills]
-        # A whole number on all bills may be that of the guests.
-        has_cents = len(set(values)) > 1 and any(value % SCALE for value in values)
-        is_count = ranks.role(column) is None and not has_cents and all(values)
+        # A number without decimals on all bills may be that of the guests, unless it is large like the totals.
+        has_cents = any((total.values[bill] or 0) % SCALE for bill in bills)
+        is_small = has_cents or all(abs(value) <= LARGEST_COUNT * SCALE for value in values)
+        is_like_count = len(set(values)) == 1 or (column.is_whole and is_small)
+        is_count = ranks.role(column) is None and is_like_count and all(values)
         # Prices of lines without tax, for example, are no totals.
         is_price = level == LINE and _is_alike(amounts, total, bills)
         is_payout = ranks.role(column) == "payout" and all(values)
