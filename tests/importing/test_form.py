@@ -74,3 +74,63 @@ def test_milliseconds_since_1970_under_another_heading_are_the_time_of_a_bill(tm
     made = form(FormFiles((export,)), {"timezone": "Asia/Bangkok"}, today=date(2026, 11, 20))
     assert made.totals
     assert [(day.day, day.net) for day in made.totals.days] == [("2026-10-12", "32.85")]
+
+
+COLUMNS = """Receipt No,Date,Opened,Branch,Payment,Subtotal,VAT,Guests,Total
+1001,2026-11-13 12:04,2026-11-13 11:04,Riverside,Cash,100.00,7.00,2,107.00
+1002,2026-11-13 13:04,2026-11-13 12:04,Riverside,Card,200.00,14.00,3,214.00
+1003,2026-11-13 14:10,2026-11-13 13:10,Old Town,Cash,50.00,3.50,60,53.50
+"""
+
+
+def other_roles(folder: Path, content: str, **answers: str) -> dict[str, dict[str, str]]:
+    export = folder / "export.csv"
+    export.write_text(content, "utf-8")
+    made = form(FormFiles((export,)), answers, today=date(2026, 11, 20))
+    return {column.heading: {other.role: other.refuted for other in column.others} for column in made.columns}
+
+
+def test_the_bill_that_refutes_another_role_of_a_column_is_named(tmp_path: Path) -> None:
+    others = other_roles(tmp_path, COLUMNS)
+    assert others["Payment"]["datetime"] == "bill 1001: Cash is no date"
+    assert others["Payment"]["id"] == "bills 1001 and 1003 have the same value"
+    assert others["Guests"]["net"] == "bill 1001: 2.00 here, but 107.00 was paid"
+    assert others["Subtotal"]["tax"] == (
+        "bill 1001: 100.00 is more than 27% of the 107.00 that was paid, and no known tax is"
+    )
+    assert others["Guests"]["tip"] == "bill 1003: 60.00 is more than the 53.50 that was paid"
+    assert others["Opened"]["state"] == others["Opened"]["shopId"] == "no two of the 3 bills have the same value"
+
+
+def test_a_role_that_no_bill_refutes_is_not_called_refuted(tmp_path: Path) -> None:
+    others = other_roles(tmp_path, COLUMNS.replace(",60,", ",4,"))
+    assert others["Opened"]["datetime"] == ""
+    assert others["Payment"]["state"] == others["Payment"]["shopId"] == ""
+    assert others["Guests"]["tip"] == others["Guests"]["tax"] == ""
+    assert "net" not in others["Total"]
+
+
+def test_amounts_of_lines_refute_a_role_by_their_sum_on_a_bill(tmp_path: Path) -> None:
+    rows = [
+        "1001,2026-11-13 12:04,Soup,40.00,100.00",
+        "1001,2026-11-13 12:04,Rice,60.00,100.00",
+        "1002,2026-11-13 13:04,Soup,40.00,40.00",
+    ]
+    others = other_roles(tmp_path, "\n".join(["Receipt No,Date,Item,Amount,Total", *rows, ""]))
+    assert others["Amount"]["net"] == ""
+    assert others["Amount"]["tax"].startswith("bill 1001: 100.00 is more than 27% of the 100.00")
+
+
+def test_amounts_in_cents_refute_a_role_in_the_unit_of_the_currency(tmp_path: Path) -> None:
+    rows = [f"100{bill},2026-11-13 1{bill}:04,{bill}0000,{bill}0700" for bill in range(1, 6)]
+    content = "\n".join(["Receipt No,Date,Subtotal (cents),Total (cents)", *rows, ""])
+    others = other_roles(tmp_path, content, unit="cents", net="Total (cents)")
+    assert others["Subtotal (cents)"]["net"] == "bill 1001: 100.00 here, but 107.00 was paid"
+
+
+def test_two_members_with_the_same_value_refute_that_it_is_their_id(tmp_path: Path) -> None:
+    rows = ["M1,+66811111111,ann@example.com,5", "M2,+66811111111,bo@example.com,7"]
+    others = other_roles(tmp_path, "\n".join(["Member No,Phone,Email,Points balance", *rows, ""]))
+    assert others["Phone"] == {"id": "lines 2 and 3 have the same value"}
+    assert others["Email"] == {"id": ""}
+    assert others["Member No"] == {}

@@ -23,8 +23,10 @@ from counterfoil.importer.form import (
     FormFiles,
     LeftOutBills,
     MemberTotals,
+    OtherRole,
     Question,
     RefusedAnswer,
+    Standing,
     sentence,
 )
 from counterfoil.importer.interview import Doubt, Interview, NeedsOtherReport, Refuted
@@ -224,9 +226,25 @@ class _MembersFormer:
 
     def _view(self, name: str, asked: set[str]) -> ColumnView:
         role = self._columns.roles.get(name, "")
-        if not role:
-            return ColumnView(heading=name, role="", standing="unread")
-        return ColumnView(heading=name, role=role, standing="asked" if role in asked else "visible")
+        standing: Standing = "unread"
+        if role:
+            standing = "asked" if role in asked else "visible"
+        column = self._table.columns[name]
+        others = () if role == "id" or not column.filled else (OtherRole("id", self._shared_value(column)),)
+        return ColumnView(heading=name, role=role, standing=standing, others=others)
+
+    def _shared_value(self, column: TableColumn) -> str:
+        """Return a sentence about two rows with the same value, or an empty text if each row has its own."""
+        first: dict[str, int] = {}
+        for row, value in enumerate(column.values):
+            other = first.setdefault(value, row)
+            if other == row:
+                continue
+            lines = {"first": self._table.line(other), "second": self._table.line(row)}
+            if not value:
+                return sentence("lines {first} and {second} have no value", **lines)
+            return sentence("lines {first} and {second} have the same value", **lines)
+        return ""
 
 
 class ConvertedMembers(Struct):

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -25,7 +25,6 @@ from counterfoil.importer.form import (
     FormFiles,
     KnownShop,
     LeftOutBills,
-    OtherRole,
     Question,
     RefusedAnswer,
     Standing,
@@ -34,6 +33,7 @@ from counterfoil.importer.form import (
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
+from counterfoil.importer.other_roles import OtherRoles
 from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.series import AmountSeries
 from counterfoil.importer.shop_questions import assumptions
@@ -376,6 +376,7 @@ class _Former:
     def _columns(self, reading: ExportReading, questions: Sequence[Question]) -> list[ColumnView]:
         asked = self._columns_asked_about(reading, questions)
         is_net_asked = any(question.kind == "money" for question in questions)
+        other_roles = OtherRoles(reading, self._money, is_net_asked)
         found = []
         for name, column in reading.source_table.columns.items():
             equations = [text for text in reading.interview.proven if name in text]
@@ -388,7 +389,7 @@ class _Former:
             elif role:
                 standing = "visible"
             equation = equations[0] if equations else ""
-            others = tuple(self._other_roles(reading, name, role, is_net_asked=is_net_asked))
+            others = tuple(other_roles.of(name, role))
             found.append(ColumnView(heading=name, role=role, standing=standing, equation=equation, others=others))
         return found
 
@@ -413,45 +414,6 @@ class _Former:
         if name == reading.bills.number.name:
             return "id"
         return reading.bills.ranks.role(column) or ""
-
-    def _other_roles(self, reading: ExportReading, name: str, role: str, *, is_net_asked: bool) -> Iterator[OtherRole]:
-        """Yield the number of a bill and what was paid, if the column is neither, with the bill that refutes them."""
-        column = reading.bills.table.columns.get(name)
-        if column is None or not column.filled:
-            return
-        may_be_number = not column.is_number or all(map(str.isdigit, column.distinct))
-        if may_be_number and reading.bills.number.name != name:
-            yield OtherRole("id", self._shared_value(reading, column))
-        if column.is_number and role != "net":
-            yield OtherRole("net", "" if is_net_asked else self._other_amount(reading, column))
-
-    def _other_amount(self, reading: ExportReading, column: TableColumn) -> str:
-        """Return a sentence about a bill for which something else was paid, or an empty text if there is none."""
-        for bill in reading.counted:
-            paid, amount = reading.net.values[bill], column.amount(reading.bills.rows[bill][0])
-            if paid is not None and amount * SCALE != paid:
-                return sentence(
-                    "bill {bill}: {amount} here, but {paid} was paid",
-                    bill=reading.bills.name_of(bill),
-                    amount=self._money(int(amount * SCALE)),
-                    paid=self._money(paid),
-                )
-        return ""
-
-    def _shared_value(self, reading: ExportReading, column: TableColumn) -> str:
-        """Return a sentence about two bills with the same value, or an empty text if each bill has its own."""
-        bills = reading.bills
-        first: dict[str, int] = {}
-        for bill in reading.counted:
-            value = column.values[bills.rows[bill][0]]
-            other = first.setdefault(value, bill)
-            if other == bill:
-                continue
-            names = {"first": bills.name_of(other), "second": bills.name_of(bill)}
-            if not value:
-                return sentence("bills {first} and {second} have no value", **names)
-            return sentence("bills {first} and {second} have the same value", **names)
-        return ""
 
     def _totals(self, reading: ExportReading) -> Totals:
         tip = reading.tip
