@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
-from itertools import accumulate, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from math import prod
 
 from msgspec.structs import replace
@@ -20,7 +20,8 @@ from counterfoil.importer.series import BILL, LINE, LINES_ROLE, MIXED, UNKNOWN_R
 from counterfoil.importer.totals import TotalFinding, TotalSearch
 from counterfoil.model.text import counted
 
-LARGEST_COUNT = 100
+SMALLEST_SHARE = 200
+"""Whole numbers that are a smaller part of what was paid, such as those of guests, are neither tips nor discounts."""
 MOST_ANSWERS = 8
 MOST_DEPARTMENTS = 6
 BANKNOTE = 5 * SCALE
@@ -348,11 +349,7 @@ class PaidAmounts(StatedAmounts):
             role = "refunded"
         amounts = self.series(table, [column.name], role, BILL if level == EITHER else level)
         values = [amounts.values[bill] or 0 for bill in bills]
-        # A number without decimals on all bills may be that of the guests, unless it is large like the totals.
-        has_cents = any((total.values[bill] or 0) % SCALE for bill in bills)
-        is_small = has_cents or all(abs(value) <= LARGEST_COUNT * SCALE for value in values)
-        is_like_count = len(set(values)) == 1 or (column.is_whole and is_small)
-        is_count = ranks.role(column) is None and is_like_count and all(values)
+        is_count = ranks.role(column) is None and all(values) and _are_counts(column, amounts, total, bills)
         # Prices of lines without tax, for example, are no totals.
         is_price = level == LINE and _is_alike(amounts, total, bills)
         is_payout = ranks.role(column) == "payout" and all(values)
@@ -508,6 +505,24 @@ def money(value: int | None) -> str:
 def _combined(columns: Sequence[TableColumn], row: int, *, is_product: bool) -> Decimal:
     numbers = [column.amount(row) for column in columns]
     return prod(numbers, start=Decimal(1)) if is_product else sum(numbers, Decimal())
+
+
+def _are_counts(column: TableColumn, amounts: AmountSeries, total: AmountSeries, bills: Sequence[int]) -> bool:
+    """Return whether numbers are codes or counts, such as those of guests, which are too small or too large for money.
+
+    Whole numbers may be tips, too, also beside totals with cents, so only their size shows it.
+    """
+    numbers, totals = sums_of([amounts], bills), sums_of([total], bills)
+    if len(set(numbers)) == 1:
+        return True
+    if not column.is_whole:
+        return False
+    if all(following - number == SCALE for number, following in pairwise(numbers)):
+        # They count the rows.
+        return True
+    size, whole = sum(map(abs, numbers)), sum(map(abs, totals))
+    has_cents = any(amount % SCALE for amount in totals)
+    return size * SMALLEST_SHARE < whole or (has_cents and size > whole)
 
 
 def _is_mostly_negative(amounts: AmountSeries, bills: Sequence[int]) -> bool:
