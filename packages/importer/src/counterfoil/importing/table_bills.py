@@ -394,7 +394,8 @@ class TableBillConverter:
         for rule in self._mapping.rejects:
             source = CellSource(columns=(rule.column,))
             for row in rows:
-                if not re.search(r"\d", cell_text(source, row)):
+                if not _has_digit_above_zero(cell_text(source, row)):
+                    # A column of zeros does not show how it writes decimals.
                     continue
                 number = self._value(rule.column, source, Cell.NUMBER, row)
                 if number:
@@ -610,6 +611,10 @@ def _positive_part(record: dict[str, Any]) -> str | None:
         if amount > 0:
             return name
     return None
+
+
+def _has_digit_above_zero(cell: str) -> bool:
+    return any(letter.isdecimal() and int(letter) > 0 for letter in cell)
 
 
 def _read_flag(cell: str) -> bool:
