@@ -353,7 +353,8 @@ class PaidAmounts(StatedAmounts):
         # Prices of lines without tax, for example, are no totals.
         is_price = level == LINE and _is_alike(amounts, total, bills)
         is_payout = ranks.role(column) == "payout" and all(values)
-        is_known = is_count or is_price or is_payout
+        is_same = not differing(amounts, total, bills)
+        is_known = is_count or is_price or is_payout or is_same
         return amounts if any(values) and not is_known else None
 
     def _unreadable_rate(self, total: AmountSeries) -> str | None:
