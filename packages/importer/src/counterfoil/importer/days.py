@@ -42,6 +42,9 @@ FALL = 4
 """If the next number has a time that is so many hours earlier, it is one of the afternoon."""
 ENOUGH_BILLS = 8
 """Of so many bills, some would be in the afternoon."""
+NEARLY_TODAY = timedelta(days=2)
+YEARS_AHEAD = 5
+"""A day that is so many years ahead was written in another calendar, or is a mistake."""
 BUDDHIST_SHIFT = 43
 """By so many years, a two-digit Buddhist year is ahead if it is read as Gregorian."""
 NEXT_DAY, SAME_DAY = f"{NIGHT_ENDS:%H:%M}", "00:00"
@@ -92,7 +95,8 @@ def _clock_with_half_days(bills: Bills, times: "_Times", interview: Interview) -
         f"{day.name} + {clock.name}": sentence("No, it was at night"),
         day.name: sentence("Yes: only the day is used"),
     }
-    return None if interview.choose("time", "day", text, choices) == day.name else clock
+    answer = interview.choose("time", "day", text, choices)
+    return None if answer == day.name else clock
 
 
 def local_times(bills: Bills, days: Days) -> list[str]:
@@ -116,8 +120,10 @@ def _local_time(text: str, written: DateFormat, order: str) -> str:
     is_date = found[4:5] == "-"
     if is_date:
         return found
-    is_in_milliseconds = len(found.partition(".")[0]) >= MILLISECOND_DIGITS
-    seconds = float(found) / 1000 if is_in_milliseconds else float(found)
+    seconds = float(found)
+    whole_digits = found.partition(".")[0]
+    if len(whole_digits) >= MILLISECOND_DIGITS:
+        seconds /= 1000
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
@@ -144,24 +150,40 @@ class _Times:
     """The bills whose time is known, in their order."""
 
     def __init__(self, bills: Bills) -> None:
-        columns = [column for column in (bills.closing.day, bills.closing.clock) if column]
-        self._texts = columns[-1].distinct if columns else []
-        self._bills: list[TimedBill] = _timed_bills(bills, columns[-1]) if columns else []
-        nights = (bill.row for bill in self._bills if bill.is_after_midnight)
-        self.first_night = next(nights, None)
+        column = bills.closing.clock or bills.closing.day
+        self._texts: Sequence[str] = []
+        self._bills: list[TimedBill] = []
+        if column:
+            self._texts = column.distinct
+            self._bills = _timed_bills(bills, column)
+
+    @property
+    def first_night(self) -> int | None:
         """A row with a time after midnight."""
-        self.are_after_days = any(is_after_day(text.split(" ")[-1]) for text in self._texts)
+        for bill in self._bills:
+            if bill.is_after_midnight:
+                return bill.row
+        return None
+
+    @property
+    def has_hour_24(self) -> bool:
+        """Whether a time counts the hours of its day of business beyond midnight, as in `25:10`."""
+        clocks = [text.split(" ")[-1] for text in self._texts]
+        return any(map(is_after_day, clocks))
 
     def first_without_half_day(self) -> int | None:
         """Return a row whose time may lack PM: none is after 12:59, and some are in the night or fall back."""
-        is_other = any(not 1 <= bill.clock.hour <= 12 for bill in self._bills)
-        if is_other or any(map(has_half_day, self._texts)):
+        if any(not 1 <= bill.clock.hour <= 12 for bill in self._bills):
+            return None
+        if any(map(has_half_day, self._texts)):
             return None
         for bill, following in pairwise(self._bills):
             is_same_day = bill.group == following.group and bill.day == following.day
             if is_same_day and bill.clock.hour - following.clock.hour > FALL:
                 return following.row
-        return self.first_night if len(self._bills) >= ENOUGH_BILLS else None
+        if len(self._bills) < ENOUGH_BILLS:
+            return None
+        return self.first_night
 
     def goes_on_after_midnight(self) -> bool | None:
         """Return whether the numbers of a night follow those of its own date or, if False, of the day before."""
@@ -183,7 +205,9 @@ class _Times:
 
 def _distance(earlier: int | None, number: int) -> float:
     """Return how far a number is after an earlier one, or infinity if it is not."""
-    return number - earlier if earlier is not None and earlier < number else inf
+    if earlier is None or earlier >= number:
+        return inf
+    return number - earlier
 
 
 def _timed_bills(bills: Bills, column: TableColumn) -> list[TimedBill]:
@@ -208,26 +232,35 @@ def _format(bills: Bills, column: TableColumn | None, interview: Interview, toda
     _refuse_swapped_dates(bills, column)
     is_serial = column.is_serial and not column.is_date
     if is_serial:
-        latest_serial = max(int(value[:SERIAL_DIGITS]) for value in column.distinct)
-        latest = FIRST_SERIAL_DAY + timedelta(days=latest_serial)
-        if latest <= today - MAC_EPOCH:
-            text = sentence(
-                "{column} has {value}, which is {latest} as spreadsheets usually count days. It may be "
-                "counted from 1904. Export the dates as text.",
-                column=column.name,
-                value=column.distinct[0],
-                latest=latest,
-            )
-            raise NeedsOtherReport(text)
+        _refuse_other_epoch(column, today)
     return DateFormat(serial=is_serial, calendar=_calendar(bills, column, interview, today))
+
+
+def _refuse_other_epoch(column: TableColumn, today: date) -> None:
+    """Refuse days that a spreadsheet counted, if they may be counted from 1904."""
+    latest_serial = max(int(value[:SERIAL_DIGITS]) for value in column.distinct)
+    latest = FIRST_SERIAL_DAY + timedelta(days=latest_serial)
+    if latest <= today - MAC_EPOCH:
+        text = sentence(
+            "{column} has {value}, which is {latest} as spreadsheets usually count days. It may be "
+            "counted from 1904. Export the dates as text.",
+            column=column.name,
+            value=column.distinct[0],
+            latest=latest,
+        )
+        raise NeedsOtherReport(text)
 
 
 def _refuse_swapped_dates(bills: Bills, column: TableColumn) -> None:
     """Refuse a workbook whose dates were read as month/day where that was possible, and are texts elsewhere."""
     if not bills.table.file.sheet.is_typed:
         return
-    texts = [value for value in column.distinct if ordered_date(value)]
-    dates = [value for value in column.distinct if not ordered_date(value) and day_of(value, "ymd")]
+    texts, dates = [], []
+    for value in column.distinct:
+        if ordered_date(value):
+            texts.append(value)
+        elif day_of(value, "ymd"):
+            dates.append(value)
     if not texts or not dates:
         return
     are_texts_ordered = all(map(order_of, texts))
@@ -247,35 +280,24 @@ def _refuse_swapped_dates(bills: Bills, column: TableColumn) -> None:
 def _calendar(bills: Bills, column: TableColumn, interview: Interview, today: date) -> str:
     """Return the calendar of years. Ask if the dates are decades ahead in the Gregorian one."""
     days = [day for day in bills.days if day]
-    if not days or max(days) <= today + timedelta(days=2):
+    if not days or max(days) <= today + NEARLY_TODAY:
         return "gregorian"
-    if min(days).year < today.year + 5:
-        interview.assume(
-            sentence("{column} has dates in the future, such as {latest}", column=column.name, latest=max(days))
-        )
+    name, latest = column.name, max(days)
+    if min(days).year < today.year + YEARS_AHEAD:
+        interview.assume(sentence("{column} has dates in the future, such as {latest}", column=name, latest=latest))
         return "gregorian"
     example = column.distinct[0]
-    if re.search(r"\d{4}", example):
-        raise NeedsOtherReport(
-            sentence(
-                "{column} has {example}, which is decades ahead. Export correct dates.",
-                column=column.name,
-                example=example,
-            )
+    year = latest.year - BUDDHIST_SHIFT
+    has_whole_year = re.search(r"\d{4}", example)
+    if has_whole_year or year > today.year:
+        text = sentence(
+            "{column} has {example}, which is decades ahead. Export correct dates.", column=name, example=example
         )
-    year = max(days).year - BUDDHIST_SHIFT
-    if year <= today.year:
-        interview.prove(
-            sentence(
-                "{column} has Buddhist years: {example} is in {year}", column=column.name, example=example, year=year
-            )
-        )
-        return "buddhist"
-    raise NeedsOtherReport(
-        sentence(
-            "{column} has {example}, which is decades ahead. Export correct dates.", column=column.name, example=example
-        )
+        raise NeedsOtherReport(text)
+    interview.prove(
+        sentence("{column} has Buddhist years: {example} is in {year}", column=name, example=example, year=year)
     )
+    return "buddhist"
 
 
 def _trading_day(
@@ -285,16 +307,16 @@ def _trading_day(
     trading = bills.trading_day
     if day is None:
         return trading, None
-    if times.are_after_days:
+    if times.has_hour_24:
         return trading or day, None
-    goes_on = times.goes_on_after_midnight()
     row = times.first_night
-    answer = interview.answers.get("night")
     if clock is None or row is None:
         return trading, None
-    if day is not trading and not goes_on and not answer:
+    goes_on = times.goes_on_after_midnight()
+    is_answered = bool(interview.answers.get("night"))
+    if day is not trading and not goes_on and not is_answered:
         return trading, None
-    if goes_on is not None and answer is None:
+    if goes_on is not None and "night" not in interview.answers:
         return day, NEXT_DAY if goes_on else SAME_DAY
     text = sentence(
         "{day} may be the day of business, which ends after midnight. When was the bill with {time} on line {line}?",
@@ -308,16 +330,23 @@ def _trading_day(
 
 def quiet_hour(times: Sequence[str]) -> str | None:
     """Return the time at which the business day ends, if bills after midnight show it: in the middle of quiet hours."""
-    ends = NIGHT_ENDS.hour * 60
-    nights: list[int] = []
-    later = [12 * 60]
+    nights, later = [], [NOON]
     for text in times:
         if text[10:11] == "T":
-            minute = int(text[11:13]) * 60 + int(text[14:16])
-            (nights if minute < ends else later).append(minute)
+            clock = text[11:16]
+            if clock < NEXT_DAY:
+                nights.append(clock)
+            else:
+                later.append(clock)
     if not nights:
         return None
-    last_night = max(nights)
-    middle = (last_night + min(later)) // 2
+    last_night, first_later = _minute_of(max(nights)), _minute_of(min(later))
+    middle = (last_night + first_later) // 2
     hour = max(middle // 60, last_night // 60 + 1)
     return f"{hour:02}:00"
+
+
+def _minute_of(clock: str) -> int:
+    """Return the minute of the day of a time such as `18:05`."""
+    hour, _, minute = clock.partition(":")
+    return int(hour) * 60 + int(minute)
