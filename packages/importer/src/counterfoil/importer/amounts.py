@@ -11,7 +11,7 @@ from counterfoil.importer.amount_columns import CENT, EITHER, ROW, AmountColumns
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.ranks import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
 from counterfoil.importer.series import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, UNKNOWN_ROLE, AmountSeries, sums_of
-from counterfoil.importer.unknown_amounts import MOST_UNKNOWN, shown_by_sums
+from counterfoil.importer.unknown_amounts import MOST_UNKNOWN, kept_back, shown_by_sums
 
 MOST_BILLS = 200
 MOST_SEARCHED, MOST_WITH_AMOUNT = 400, 20
@@ -159,6 +159,8 @@ class StatedAmounts(AmountColumns):
     def _stated_parts(self) -> list[AmountSeries]:
         ranks = self._ranks
         found = [self.of(column, ranks.role(column) or "") for column in ranks.with_role(*CHARGES, *DEDUCTIONS)]
+        kept = kept_back(self._totals_of_columns(), found, self.sales[:MOST_BILLS])
+        found = [replace(part, role="fee") if part.name in kept else part for part in found]
         payments = self._payments
         tip = self.ranks(payments).first("tip") if payments else None
         if payments and tip:

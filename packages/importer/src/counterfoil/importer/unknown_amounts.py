@@ -1,16 +1,20 @@
 """Finds what columns without a known heading are: charges, discounts and totals that only the sums show."""
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil.importer.ranks import CHARGES
 from counterfoil.importer.relations import are_close, without_parts_of_sums
 from counterfoil.importer.series import LINES_ROLE, AmountSeries, effects, sums_of
 
 MOST_UNKNOWN = 8
 MOST_KNOWN_PARTS = 3
+MOST_KEPT_BACK = 2
+# A heading such as `Fee` may be that of a charge of the customer, or of what a bank or a platform keeps back.
+_MAY_BE_KEPT_BACK = ("service", "delivery", "surcharge")
 # Amounts before discounts and charges, then those to which taxes may be added, then what the customer paid.
 _STAGES = (("gross", LINES_ROLE), ("net", "amount"), ("total", "paid"))
 _LAST_STAGE = len(_STAGES) - 1
@@ -61,12 +65,6 @@ def _wholes(amounts: Sequence[AmountSeries], role: str, bills: Sequence[int]) ->
             yield _Whole(addends, sums_of(addends, bills), role)
 
 
-def _few(parts: Sequence[AmountSeries]) -> Iterator[tuple[AmountSeries, ...]]:
-    """Yield no part, each one, and the combinations of a few."""
-    for size in range(MOST_KNOWN_PARTS + 1):
-        yield from combinations(parts, size)
-
-
 def _charges(
     stages: Sequence[tuple[int, AmountSeries]],
     taken_off: Sequence[AmountSeries],
@@ -104,7 +102,7 @@ def _gaps(
     for late, target in stages:
         for early, base in stages:
             difference = [target, base.minus()]
-            for parts in _few(taken_off) if early < late else ():
+            for parts in _some(taken_off, 0, MOST_KNOWN_PARTS) if early < late else ():
                 gaps = sums_of([*difference, *parts], bills)
                 if not any(gaps):
                     # Known parts explain everything.
@@ -121,7 +119,7 @@ def _sums(
     """Return the sums of amounts that are what the customer paid, less a few known parts."""
     found: dict[str, AmountSeries] = {}
     for stage, target in stages:
-        for parts in _few(taken_off) if stage == _LAST_STAGE else ():
+        for parts in _some(taken_off, 0, MOST_KNOWN_PARTS) if stage == _LAST_STAGE else ():
             left = sums_of([target, *parts], bills)
             whole = next((whole for whole in wholes if are_close(whole.sums, left)), None)
             if whole is not None:
@@ -129,3 +127,31 @@ def _sums(
                 total = replace(first.plus(*others), role=whole.role)
                 found[total.name] = total
     return list(found.values())
+
+
+# --- what is kept back ------------------------------------------------------------------------
+
+
+def kept_back(totals: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> list[str]:
+    """Return the charges that are taken off on the way to a payout, as the sums show, so that they are fees."""
+    on_bills = _on_several_bills(parts, bills)
+    doubtful = [part for part in on_bills if part.role in _MAY_BE_KEPT_BACK]
+    charges = [part for part in on_bills if part.role in CHARGES]
+    for left, base in permutations(totals if doubtful else (), 2):
+        gaps = sums_of([left, base.minus()], bills)
+        for kept in _some(doubtful, 1, MOST_KEPT_BACK):
+            taken_off = sums_of([part.minus() for part in kept], bills)
+            others = [charge for charge in charges if charge not in kept]
+            # Other amounts that are less by a charge are those without it, unless another charge is added to them.
+            fewest = 0 if left.role == "payout" else 1
+            for added in _some(others, fewest, MOST_KNOWN_PARTS):
+                changes = [taken + more for taken, more in zip(taken_off, sums_of(added, bills), strict=True)]
+                if are_close(gaps, changes):
+                    return [part.name for part in kept]
+    return []
+
+
+def _some(parts: Sequence[AmountSeries], fewest: int, most: int) -> Iterator[tuple[AmountSeries, ...]]:
+    """Yield the combinations of so many parts."""
+    for size in range(fewest, most + 1):
+        yield from combinations(parts, size)
