@@ -1,7 +1,6 @@
 """Finds the columns with the day and the time at which a bill was closed, and asks if several may have them."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from msgspec import Struct
 
@@ -27,162 +26,223 @@ def find_closing_time(
     answer = interview.answer("time")
     if answer is not None:
         return _answered(table, ranks, answer)
-    search = _TimeSearch(table, ranks, runs, trading_day)
-    day, clock = search.day, search.clock
-    if day is None and trading_day is None:
-        return _asked(table, ranks, interview)
-    if day and ranks.closing(day) == OTHER_TIME and trading_day is None:
+    found = _find_times(table, ranks, runs, trading_day)
+    day = found.day
+    if day is None:
+        return ClosingTime(None, None) if trading_day else _asked(table, ranks, interview)
+    if ranks.closing(day) == OTHER_TIME and trading_day is None:
         text = sentence(
             "No heading says when a bill was closed, and {day} is another time. Is it the day of the bill?",
             day=day.name,
         )
         confirmed = {day.name: sentence("Yes: {day}", day=day.values[0])}
         interview.choose("time", "day", text, confirmed, free=True, must_confirm=True)
-    if day and (row := search.row_with_other_day) is not None and search.rival:
-        text = sentence(
-            "{day} and {rival} have different days on line {line}. On which was the bill closed?",
-            day=day.name,
-            rival=search.rival.name,
-            line=table.line(row),
-        )
-        choices = {one.name: f"{one.name}: {one.values[row]}" for one in (day, search.rival)}
-        name = interview.choose("time", "day", text, choices, free=True)
-        return ClosingTime(table.columns[name], None)
-    if day and clock is None and search.possible_clocks:
-        text = sentence("Which column has the time of day beside {day}?", day=day.name)
-        choices = {
-            f"{day.name} + {one.name}": sentence("{one}, as in {value}", one=one.name, value=one.distinct[0])
-            for one in search.possible_clocks
-        }
-        choices = dict(list(choices.items())[: MOST_CHOICES - 1]) | {day.name: sentence("none: every bill gets 12:00")}
-        return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
-    return ClosingTime(day, clock)
+    if found.rival:
+        return ClosingTime(_asked_between(table, day, found.rival, interview), None)
+    if found.clock is None and found.possible_clocks:
+        return _answered(table, ranks, _asked_clock(day, found.possible_clocks, interview))
+    return ClosingTime(day, found.clock)
 
 
 def _answered(table: ExportTable, ranks: Ranks, answer: str) -> ClosingTime:
-    names = answer.split(" + ")
-    for name in names:
+    columns = []
+    for name in answer.split(" + "):
         if name not in table.columns:
             raise Refuted("time", answer, sentence("there is no column {name}", name=name))
-    columns = [table.columns[name] for name in names]
-    dated = [one for one in ranks.with_role(*DATE_ROLES) if ranks.closing(one) < OTHER_TIME]
-    if dated and ranks.closing(columns[0]) == OTHER_TIME and columns[0].is_date:
-        raise Refuted(
-            "time",
-            answer,
-            sentence(
-                "{answer} is another time than that of the bill, which {dated} has", answer=answer, dated=dated[0].name
-            ),
+        columns.append(table.columns[name])
+    day = columns[0]
+    of_bills = [column for column in ranks.with_role(*DATE_ROLES) if ranks.closing(column) < OTHER_TIME]
+    if of_bills and ranks.closing(day) == OTHER_TIME and day.is_date:
+        reason = sentence(
+            "{answer} is another time than that of the bill, which {dated} has", answer=answer, dated=of_bills[0].name
         )
-    return ClosingTime(columns[0], columns[1] if len(columns) > 1 else None)
+        raise Refuted("time", answer, reason)
+    return ClosingTime(day, columns[1] if len(columns) > 1 else None)
+
+
+# --- questions -------------------------------------------------------------------------------
 
 
 def _asked(table: ExportTable, ranks: Ranks, interview: Interview) -> ClosingTime:
-    columns = [one for one in table.columns.values() if one.filled]
-    dated = [one for one in columns if ranks.role(one) is None and (one.is_date or one.is_epoch)]
-    if not dated:
-        named = next((one for one in columns if ranks.may_be(one, *DATE_ROLES)), None)
-        example = ""
-        if named:
-            example = sentence(
-                "{column} has {value}, which cannot be read as a date.", column=named.name, value=named.distinct[0]
-            )
-        raise NeedsOtherReport(
-            joined(
-                sentence("{table} has no date of a bill.", table=table.name),
-                example,
-                sentence(
-                    "Export a report with a row for each bill or item, and with full dates, such as 2026-11-14 18:05."
-                ),
-            )
-        )
+    """Ask which column has the date of a bill, among dates whose headings say nothing."""
+    choices: dict[str, str] = {}
+    for column in table.columns.values():
+        is_date = column.is_date or column.is_epoch
+        if column.filled and is_date and ranks.role(column) is None and len(choices) < MOST_CHOICES:
+            choices[column.name] = _with_example(column)
+    if not choices:
+        raise NeedsOtherReport(_without_dates(table, ranks))
     text = sentence("Which column has the date of a bill?")
-    choices = {
-        one.name: sentence("{one}, as in {value}", one=one.name, value=one.distinct[0]) for one in dated[:MOST_CHOICES]
-    }
     return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
 
 
-class _TimeSearch:
-    def __init__(
-        self, table: ExportTable, ranks: Ranks, runs: Sequence[list[int]], trading_day: TableColumn | None
-    ) -> None:
-        self._table = table
-        self._ranks = ranks
-        self._runs = runs
-        self.rival: TableColumn | None = None
-        """Another column that may have the day of a bill, and has another one on some rows."""
-        self.possible_clocks: list[TableColumn] = []
-        """The columns that may have the time of day, if the one that has it was not found."""
-        dated = self._dated()
-        of_bill = [column for column in dated if column.is_same_in(runs)] or dated
-        clocks = self._clocks()
-        with_time = [column for column in of_bill if column.has_times]
-        if clocks and of_bill and not of_bill[0].has_times:
-            day: TableColumn | None = of_bill[0]
-        else:
-            day = next(iter(with_time or of_bill), None)
-        if not clocks and not (day and (day.has_times or day.is_serial)):
-            clocks = self._clocks_by_values()
-        self.day = day or (trading_day if clocks else None)
-        self.clock = next(iter(clocks), None) if self.day and not self.day.has_times else None
-        if self.day:
-            rank = ranks.closing(self.day)
-            rivals = [one for one in of_bill if one is not self.day and not ranks.is_in_utc(one)]
-            rivals = [one for one in rivals if ranks.closing(one) == rank]
-            self.rival = next((one for one in rivals if first_other_day(self.day, one) is not None), None)
+def _without_dates(table: ExportTable, ranks: Ranks) -> str:
+    """Return what to export instead of a table without dates."""
+    example = ""
+    for column in table.columns.values():
+        if column.filled and ranks.may_be(column, *DATE_ROLES):
+            example = sentence(
+                "{column} has {value}, which cannot be read as a date.", column=column.name, value=column.distinct[0]
+            )
+            break
+    return joined(
+        sentence("{table} has no date of a bill.", table=table.name),
+        example,
+        sentence("Export a report with a row for each bill or item, and with full dates, such as 2026-11-14 18:05."),
+    )
 
-    @cached_property
-    def row_with_other_day(self) -> int | None:
-        return first_other_day(self.day, self.rival) if self.day and self.rival else None
 
-    def _dated(self) -> list[TableColumn]:
-        """Return the columns that may have the day of a bill, the most probable first."""
-        ranks, columns = self._ranks, list(self._table.columns.values())
-        closing = [one for one in columns if ranks.role(one) is None and ranks.closing(one) == CLOSING]
-        dated = [*ranks.with_role("datetime"), *(one for one in closing if one.is_date or one.is_serial)]
-        if all(ranks.closing(one) == OTHER_TIME for one in dated):
-            # A date under an unknown heading is more probable than that of a payout.
-            dated += [one for one in columns if one.is_date and ranks.role(one) in (None, "time") and one not in dated]
+def _asked_between(table: ExportTable, day: TableColumn, rival: "_Rival", interview: Interview) -> TableColumn:
+    """Ask which of two columns has the day of a bill, where they have different ones."""
+    text = sentence(
+        "{day} and {rival} have different days on line {line}. On which was the bill closed?",
+        day=day.name,
+        rival=rival.column.name,
+        line=table.line(rival.row),
+    )
+    choices = {}
+    for column in (day, rival.column):
+        choices[column.name] = f"{column.name}: {column.values[rival.row]}"
+    name = interview.choose("time", "day", text, choices, free=True)
+    return table.columns[name]
+
+
+def _asked_clock(day: TableColumn, clocks: Sequence[TableColumn], interview: Interview) -> str:
+    """Ask which column has the time of day, or whether none has it."""
+    text = sentence("Which column has the time of day beside {day}?", day=day.name)
+    choices = {}
+    for column in clocks[: MOST_CHOICES - 1]:
+        choices[f"{day.name} + {column.name}"] = _with_example(column)
+    choices[day.name] = sentence("none: every bill gets 12:00")
+    return interview.choose("time", "day", text, choices, free=True)
+
+
+def _with_example(column: TableColumn) -> str:
+    return sentence("{one}, as in {value}", one=column.name, value=column.distinct[0])
+
+
+# --- columns ---------------------------------------------------------------------------------
+
+
+class _Rival(Struct, frozen=True):
+    """Another column that may have the day of a bill, and the first row on which it has another one."""
+
+    column: TableColumn
+    row: int
+
+
+class _FoundTimes(Struct, frozen=True):
+    day: TableColumn | None
+    clock: TableColumn | None
+    possible_clocks: Sequence[TableColumn]
+    """The columns that may have the time of day, if the one that has it was not found."""
+    rival: _Rival | None
+
+
+def _find_times(
+    table: ExportTable, ranks: Ranks, runs: Sequence[list[int]], trading_day: TableColumn | None
+) -> _FoundTimes:
+    dated = _dated(table, ranks)
+    dated_bills = [column for column in dated if column.is_same_in(runs)] or dated
+    clocks = _named_clocks(table, ranks, runs)
+    day = _first_day(dated_bills, has_clock=bool(clocks))
+    has_time = day is not None and (day.has_times or day.is_serial)
+    possible_clocks: list[TableColumn] = []
+    if not clocks and not has_time:
+        possible_clocks = _unnamed_clocks(table, ranks)
+        clocks = _closing_clocks(possible_clocks, ranks, len(runs))
+    if clocks:
+        possible_clocks = []
+        day = day or trading_day
+    clock = None
+    if clocks and day and not day.has_times:
+        clock = clocks[0]
+    rival = _rival(day, dated_bills, ranks) if day else None
+    return _FoundTimes(day, clock, possible_clocks, rival)
+
+
+def _dated(table: ExportTable, ranks: Ranks) -> list[TableColumn]:
+    """Return the columns that may have the day of a bill, the most probable first."""
+    columns = list(table.columns.values())
+    dated = ranks.with_role("datetime")
+    for column in columns:
+        is_named = ranks.role(column) is None and ranks.closing(column) == CLOSING
+        if is_named and (column.is_date or column.is_serial):
+            dated.append(column)
+    if all(ranks.closing(column) == OTHER_TIME for column in dated):
+        # A date under an unknown heading is more probable than that of a payout.
+        for column in columns:
+            if column.is_date and ranks.role(column) in (None, "time") and column not in dated:
+                dated.append(column)
+    for column in columns:
         # `Time` may have the day too.
-        dated += [
-            one for one in columns if one not in dated and one.is_date and one.has_times and ranks.may_be(one, "time")
-        ]
-        dated = [one for one in dated if one.filled]
-        # Beside a time in UTC, the one of the shop has the day on which people were there.
-        dated.sort(key=lambda one: (not one.is_filled, ranks.closing(one), ranks.is_in_utc(one)))
-        return dated
+        if column.is_date and column.has_times and ranks.may_be(column, "time") and column not in dated:
+            dated.append(column)
+    filled = [column for column in dated if column.filled]
+    # Beside a time in UTC, the one of the shop has the day on which people were there.
+    return sorted(filled, key=lambda column: (not column.is_filled, ranks.closing(column), ranks.is_in_utc(column)))
 
-    def _clocks(self) -> list[TableColumn]:
-        ranks = self._ranks
-        columns = [one for one in self._table.columns.values() if ranks.role(one) is None]
-        clocks = [one for one in columns if ranks.closing(one) == CLOSING and ranks.is_clock(one)]
-        clocks = [*ranks.with_role("time"), *clocks]
-        clocks = [one for one in clocks if not ranks.is_duration(one) and ranks.closing(one) != OTHER_TIME]
-        clocks.sort(key=ranks.closing)
-        return [one for one in clocks if one.is_same_in(self._runs)] or clocks
 
-    def _clocks_by_values(self) -> list[TableColumn]:
-        """Return the only column whose values are times of day. If several differ, or few are common, it is asked."""
-        ranks = self._ranks
-        columns = [one for one in self._table.columns.values() if ranks.role(one) in (None, "time")]
-        found = [one for one in columns if ranks.is_clock(one) and not one.is_number and not ranks.is_duration(one)]
-        likely = [one for one in found if ranks.closing(one) != OTHER_TIME]
-        texts = [f"2026-01-01 {value}" for one in likely[:1] for value in one.distinct]
-        times = [moment for text in texts if (moment := time_in(text, ANY_CENTURY, "ymd"))]
-        # The bills of a shop are at many times, also by day. Shifts begin at a few round ones.
-        usual = [moment for moment in times if moment >= NIGHT_ENDS and moment.minute % 5]
-        is_varied = len(usual) * 4 >= min(len(self._runs), FEW_VALUES)
-        if likely and is_varied and all(one.values == likely[0].values for one in likely):
-            return likely[:1]
-        self.possible_clocks = found
+def _first_day(dated: Sequence[TableColumn], *, has_clock: bool) -> TableColumn | None:
+    """Return the most probable column with the day. If no other column has the time of day, it should have it, too."""
+    if not has_clock:
+        for column in dated:
+            if column.has_times:
+                return column
+    return dated[0] if dated else None
+
+
+def _rival(day: TableColumn, dated: Sequence[TableColumn], ranks: Ranks) -> _Rival | None:
+    """Return another column that is as probable as that of the day, and has another day on some row."""
+    for column in dated:
+        if column is day or ranks.is_in_utc(column) or ranks.closing(column) != ranks.closing(day):
+            continue
+        row = first_other_day(day, column)
+        if row is not None:
+            return _Rival(column, row)
+    return None
+
+
+def _named_clocks(table: ExportTable, ranks: Ranks, runs: Sequence[list[int]]) -> list[TableColumn]:
+    """Return the columns whose headings say that they have the time of day of a bill, the most probable first."""
+    named = ranks.with_role("time")
+    for column in table.columns.values():
+        if ranks.role(column) is None and ranks.closing(column) == CLOSING and ranks.is_clock(column):
+            named.append(column)
+    of_bills = [column for column in named if not ranks.is_duration(column) and ranks.closing(column) != OTHER_TIME]
+    of_bills.sort(key=ranks.closing)
+    return [column for column in of_bills if column.is_same_in(runs)] or of_bills
+
+
+def _unnamed_clocks(table: ExportTable, ranks: Ranks) -> list[TableColumn]:
+    """Return the columns whose values are times of day."""
+    clocks = []
+    for column in table.columns.values():
+        is_unnamed = ranks.role(column) in (None, "time") and not ranks.is_duration(column)
+        if is_unnamed and ranks.is_clock(column) and not column.is_number:
+            clocks.append(column)
+    return clocks
+
+
+def _closing_clocks(clocks: Sequence[TableColumn], ranks: Ranks, bills: int) -> list[TableColumn]:
+    """Return the only column of clocks that has times of bills, or an empty list if a person must say which it is."""
+    likely = [column for column in clocks if ranks.closing(column) != OTHER_TIME]
+    if not likely or any(column.values != likely[0].values for column in likely):
         return []
+    # The bills of a shop are at many times, also by day. Shifts begin at a few round ones.
+    of_bills = 0
+    for value in likely[0].distinct:
+        moment = time_in(f"2026-01-01 {value}", ANY_CENTURY, "ymd")
+        if moment and moment >= NIGHT_ENDS and moment.minute % 5:
+            of_bills += 1
+    is_varied = of_bills * 4 >= min(bills, FEW_VALUES)
+    return likely[:1] if is_varied else []
 
 
-def first_other_day(one: TableColumn, other: TableColumn) -> int | None:
+def first_other_day(column: TableColumn, other: TableColumn) -> int | None:
     """Return the first row on which two columns have different days."""
-    for row, (first, second) in enumerate(zip(one.values, other.values, strict=True)):
-        days = day_of(first, "dmy"), day_of(second, "dmy")
-        if all(days) and days[0] != days[1]:
+    for row, (cell, other_cell) in enumerate(zip(column.values, other.values, strict=True)):
+        day, other_day = day_of(cell, "dmy"), day_of(other_cell, "dmy")
+        if day and other_day and day != other_day:
             return row
     return None
