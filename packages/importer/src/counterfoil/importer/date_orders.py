@@ -64,10 +64,11 @@ class DateOrder:
     def _dismiss_far_years(self) -> None:
         """Leave out orders in which the bills would be of other years, unless all of them are like that."""
         first, last = self._today - LONGEST_HISTORY, self._today + LONGEST_AHEAD
-        near = {order: days for order, days in self._days.items() if first <= min(days) and max(days) <= last}
+        near = [order for order, days in self._days.items() if first <= min(days) and max(days) <= last]
         if not near:
-            near = {order: days for order, days in self._days.items() if order != "ymd"}
-        self._days = near or self._days
+            near = [order for order in self._days if order != "ymd"]
+        if near:
+            self._days = {order: self._days[order] for order in near}
 
     def _is_same_in_all(self) -> bool:
         first, *others = self._days.values()
@@ -95,11 +96,7 @@ class DateOrder:
             return None
         if column.is_date and all(map(ordered_date, cells)):
             return self._order_of_dates(column, cells)
-        fitting = []
-        for order, days in self._days.items():
-            pairs = list(zip(cells, days, strict=True))[:MOST_COMPARED]
-            if pairs and all(has_day(cell, day) for cell, day in pairs):
-                fitting.append(order)
+        fitting = [order for order, days in self._days.items() if _have_days(cells, days)]
         return fitting[0] if len(fitting) == 1 else None
 
     def _order_of_dates(self, column: TableColumn, cells: Sequence[str]) -> str | None:
@@ -117,26 +114,37 @@ class DateOrder:
         texts: list[str] = []
         for file in self._ranks.table.files:
             texts += [file.sheet.name, *file.above]
-        dates = [match[0] for text in texts for match in _DATE.finditer(text)]
-        orders = _orders_of(dates) if dates and all(_style(text) == self._style for text in dates) else []
-        if len(orders) == 1 and orders[0] in self._days:
-            titles, days = _days_in(dates, orders[0]), self._days[orders[0]]
-            is_after_first = len(set(titles)) == 1 or min(titles) <= min(days)
-            return orders[0] if is_after_first and max(days) <= max(titles) else None
-        return self._order_by_sortable_titles(texts)
+        dates: list[str] = []
+        for text in texts:
+            dates += [match[0] for match in _DATE.finditer(text)]
+        are_in_style = all(_style(text) == self._style for text in dates)
+        orders = _orders_of(dates) if dates and are_in_style else []
+        if len(orders) != 1 or orders[0] not in self._days:
+            return self._order_by_sortable_titles(texts)
+        order = orders[0]
+        titles, days = _days_in(dates, order), self._days[order]
+        # A single date is that of the report, or of its last day.
+        begins_before = len(set(titles)) == 1 or min(titles) <= min(days)
+        ends_after = max(days) <= max(titles)
+        return order if begins_before and ends_after else None
 
     def _order_by_sortable_titles(self, texts: Iterable[str]) -> str | None:
         """Return the only order in which the first and the last day are those that titles have, year first."""
-        titles = set[date]()
+        dates = []
         for text in texts:
             for match in _SORTABLE_DAY.finditer(text):
-                titles.update(_days_in([f"{match[1]}-{match[3]}-{match[4]}"], "ymd"))
+                year, _, month, day = match.groups()
+                dates.append(f"{year}-{month}-{day}")
+        titles = set(_days_in(dates, "ymd"))
         fitting = [order for order, days in self._days.items() if titles == {min(days), max(days)}]
         return fitting[0] if len(fitting) == 1 else None
 
     @property
     def _style(self) -> tuple[str, bool]:
-        return _style(self._columns[0].values[self._rows[0]]) if self._rows else ("", False)
+        if not self._rows:
+            return "", False
+        first_row = self._rows[0]
+        return _style(self._columns[0].values[first_row])
 
     # --- what makes an order probable ----------------------------------------------------------
 
@@ -144,25 +152,42 @@ class DateOrder:
         """Return a function of an order that tells how much speaks against it."""
         usual = self._usual_order(zone)
         spreads = {order: max(days) - min(days) for order, days in self._days.items()}
+        wide = max(SPREAD, 4 * min(spreads.values(), default=ONE_DAY))
         points: dict[str, float] = {}
         for order, days in self._days.items():
-            is_in_turn = days == sorted(days) or days == sorted(days, reverse=True)
-            is_wide = spreads[order] >= max(SPREAD, 4 * min(spreads.values()))
-            points[order] = 2.0 * (max(days) > self._today + ONE_DAY) + 2.0 * is_wide + 1.0 * (not is_in_turn)
-            points[order] += 1.5 * (usual is not None and order != usual) + 0.5 * (order == "ymd")
+            points[order] = 0
+            if max(days) > self._today + ONE_DAY:
+                points[order] += 2
+            if spreads[order] >= wide:
+                points[order] += 2
+            if usual is not None and order != usual:
+                points[order] += 1.5
+            if days != sorted(days) and days != sorted(days, reverse=True):
+                points[order] += 1
+            if order == "ymd":
+                points[order] += 0.5
         return points.__getitem__
 
     def _usual_order(self, zone: str | None) -> str | None:
         """Return the order that is usual where the export is from, by what shows where that is."""
-        cells = [cell for column in self._ranks.table.columns.values() for cell in column.distinct[:FEW_VALUES]]
         # Where hours count to 23, AM and PM show that a computer with settings of another country wrote the dates.
-        known = values.WITH_HALF_DAYS if any(map(values.has_half_day, cells)) else values.DAY_FIRST
-        found = {"dmy" for mark in self._ranks.countries.values() if mark in known}
-        zones = [zone] if zone else [cell for column in self._ranks.with_role("timezone") for cell in column.distinct]
-        for name in zones:
-            if order := values.order_in_zone(str(values.read_zone(name))):
-                found.add(order)
-        return found.pop() if len(found) == 1 else None
+        day_first = values.WITH_HALF_DAYS if self._has_half_days() else values.DAY_FIRST
+        usual = set[str]()
+        if not day_first.isdisjoint(self._ranks.countries.values()):
+            usual.add("dmy")
+        for name in [zone] if zone else self._named_zones():
+            order = values.order_in_zone(str(values.read_zone(name)))
+            if order:
+                usual.add(order)
+        return usual.pop() if len(usual) == 1 else None
+
+    def _has_half_days(self) -> bool:
+        """Return whether a cell of the table has AM or PM."""
+        columns = self._ranks.table.columns.values()
+        return any(values.has_half_day(cell) for column in columns for cell in column.distinct[:FEW_VALUES])
+
+    def _named_zones(self) -> list[str]:
+        return [cell for column in self._ranks.with_role("timezone") for cell in column.distinct]
 
 
 def readable_order(order: str | None) -> str:
@@ -172,15 +197,30 @@ def readable_order(order: str | None) -> str:
 
 def _dates_in(columns: Iterable[TableColumn]) -> list[str]:
     """Return the dates that begin with a day or a month."""
-    dates = [ordered_date(value) for column in columns for value in column.distinct]
-    return [text for text in dates if text]
+    dates = []
+    for column in columns:
+        for value in column.distinct:
+            date_in_value = ordered_date(value)
+            if date_in_value:
+                dates.append(date_in_value)
+    return dates
 
 
 def _orders_of(dates: Sequence[str]) -> list[str]:
     """Return the orders in which all dates can be read. Between dots, the month never comes first."""
     is_dotted = any("." in text for text in dates)
     orders = [order for order in DATE_ORDERS if not (is_dotted and order == "mdy")]
-    return [order for order in orders if all(day_of(text, order) for text in dates)]
+    return [order for order in orders if _are_readable(dates, order)]
+
+
+def _are_readable(dates: Iterable[str], order: str) -> bool:
+    return all(day_of(text, order) for text in dates)
+
+
+def _have_days(cells: Sequence[str], days: Sequence[date]) -> bool:
+    """Return whether each of the first cells has the day beside it."""
+    pairs = list(zip(cells, days, strict=True))[:MOST_COMPARED]
+    return bool(pairs) and all(has_day(cell, day) for cell, day in pairs)
 
 
 def _days_in(texts: Iterable[str], order: str) -> list[date]:

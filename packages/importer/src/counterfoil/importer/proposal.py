@@ -37,7 +37,7 @@ from counterfoil.importer.other_roles import OtherRoles
 from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.series import AmountSeries
 from counterfoil.importer.shop_questions import assumptions
-from counterfoil.importer.shops import DEFAULT_ZONE
+from counterfoil.importer.shop_zones import DEFAULT_ZONE
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importer.states import EACH
 from counterfoil.importing.mapping import KnownBase

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from counterfoil.importer.form import AnswerOption, Form, LeftOutBills, Question, form_of, json_of, sentence
+from counterfoil.importer.interview import Interview
 from counterfoil.importing.checks import ORDERS
 from counterfoil.importing.values import ANY_CENTURY, day_in
 
@@ -59,6 +60,20 @@ def closing_question(quiet: str | None, known: str | None = None) -> Question:
     choices.setdefault(MIDNIGHT, sentence("{time}, at midnight", time=MIDNIGHT))
     text = sentence("When does the business day end? Bills before this time belong to the day before.")
     return _question("closing", text, choices, next(iter(choices)), "")
+
+
+def ask(question: Question, interview: Interview) -> str:
+    """Return the answer to a question about shops."""
+    choices = {option.answer: option.text for option in question.options}
+    return interview.choose(
+        question.id,
+        question.kind,
+        question.text,
+        choices,
+        example=question.example,
+        free=question.free,
+        default=question.default,
+    )
 
 
 def assumptions(questions: Sequence[Question]) -> list[str]:

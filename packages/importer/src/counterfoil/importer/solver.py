@@ -24,7 +24,8 @@ from counterfoil.importer.paid import PaidAmounts
 from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
 from counterfoil.importer.reading import headings_missing, read_table
 from counterfoil.importer.series import AmountSeries
-from counterfoil.importer.shops import DEFAULT_ZONE, Shops, find_shops
+from counterfoil.importer.shop_zones import DEFAULT_ZONE
+from counterfoil.importer.shops import Shops, find_shops
 from counterfoil.importer.state_search import find_states
 from counterfoil.importer.states import CancelledLines, States
 from counterfoil.importing.values import decimal_places, prefix_of

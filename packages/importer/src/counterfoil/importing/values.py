@@ -56,7 +56,9 @@ _DECIMAL_PLACES |= dict.fromkeys(_CURRENCIES["three_decimals"].split(), 3)
 _COUNTRIES: dict[str, str] = _TABLES["date_orders"]
 DAY_FIRST = frozenset(f"{_COUNTRIES['languages']} {_COUNTRIES['currencies']}".split())
 WITH_HALF_DAYS = frozenset(_COUNTRIES["half_days"].split())
-COUNTRY_ZONES = {mark: zone for zone, marks in _TABLES["country_zones"].items() for mark in marks.split()}
+COUNTRY_ZONES: dict[str, str] = {
+    mark: zone for zone, marks in _TABLES["country_zones"].items() for mark in marks.split()
+}
 """The time zone of the only country that uses a language or a currency."""
 _MARKS = sorted(mark for mark in DAY_FIRST | COUNTRY_ZONES.keys() if not re.fullmatch("[a-z]{2}", mark))
 COUNTRY_CURRENCY = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _MARKS))})(?![^\W\d_])")
