@@ -134,6 +134,15 @@ def test_rows_that_differ_only_in_the_payment_are_a_split_payment(tmp_path: Path
     ]
 
 
+def test_a_bill_paid_in_parts_is_closed_by_the_latest_if_the_mapping_says_so(tmp_path: Path) -> None:
+    mapping = BILLS + 'amounts.net = { sum = "Paid" }\nclosedAt = { columns = ["Day", "Time"], latest = true }\n'
+    rows = "1,2026-11-14,2:05 PM,Card,40\n1,2026-11-14,11:59 AM,Cash,60\n"
+    export = written(tmp_path, f"No,Day,Time,Type,Paid\n{rows}")
+    assert imported("csv", export, mapping=mapping).bill["closedAt"] == "2026-11-14T14:05:00"
+    found = imported("csv", export, mapping=mapping.replace(", latest = true", ""))
+    assert found.reasons == [("export.csv", 3, "repeated_bill")]
+
+
 def test_a_refund_has_negative_amounts_and_a_positive_price_whichever_sign_the_export_writes(tmp_path: Path) -> None:
     mapping = MAPPING + 'unitPrice = "Price"\n[refund]\ncolumn = "Kind"\nvalues = ["refund"]\n'
     rows = (

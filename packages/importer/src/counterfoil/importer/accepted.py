@@ -112,7 +112,8 @@ class _Writer:
             self._toml.add("[file]", "headingLine", file.heading_line)
         if self._bills.filled_down:
             self._toml.add("[file]", "fillDown", self._bills.filled_down)
-        is_joined = " + " in self._reading.interview.answers.get("bill", "")
+        answers = self._reading.interview.answers
+        is_joined = any(" + " in answers.get(question, "") for question in ("bill", "together"))
         if self._bills.has_no_times and not is_joined and not self._bills.first_in_parts():
             self._toml.add("[file]", "together", value=True, comment="without times, a number that occurs again is new")
         if self._reading.sums_are:
@@ -177,7 +178,10 @@ class _Writer:
         days = self._reading.days
         columns = days.columns or ([days.trading] if days.trading else [])
         names = [column.name for column in columns]
-        self._add("[bill]", "closedAt", names if len(names) > 1 else names[0])
+        if self._bills.closing.is_latest:
+            self._add("[bill]", "closedAt", {"columns": names, "latest": True})
+        else:
+            self._add("[bill]", "closedAt", names if len(names) > 1 else names[0])
         if self._reading.shops.zone_column:
             self._add("[bill]", "timezone", self._reading.shops.zone_column)
         if days.trading:

@@ -13,7 +13,7 @@ from counterfoil.importer.columns import ExportTable, TableColumn, day_of
 from counterfoil.importer.date_orders import DateOrder, readable_order
 from counterfoil.importer.filled_down import FilledColumns, fill_down
 from counterfoil.importer.form import sentence
-from counterfoil.importer.interview import Interview
+from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importer.same_numbers import ask_about_parts, ask_about_times
 from counterfoil.importing.values import DATE_ORDERS
@@ -55,14 +55,13 @@ def find_bills(
     parts = KeyParts(
         number=number,
         days=days,
-        dated=[] if is_undone_later else [day for day in possible_days if day and day.is_same_in(runs)],
+        dated=[] if is_undone_later else [day for day in possible_days if day and _is_one_day(day, runs, order)],
         times=[column for column in (closing.day, closing.clock) if column],
         shop=shop,
         tills=tills,
         kinds=kinds,
     )
-    answer = interview.answers.get("bill", "")
-    is_key_answered = " + " in answer
+    answer = _answered_key(table, interview)
     bills = Bills(
         table=table,
         ranks=ranks,
@@ -71,7 +70,7 @@ def find_bills(
         shop=shop,
         tills=tills,
         kinds=kinds,
-        key=bill_keys.answered_key(answer, kinds) if is_key_answered else bill_keys.find_key(table, ranks, parts),
+        key=bill_keys.answered_key(answer, kinds) if answer else bill_keys.find_key(table, ranks, parts),
         closing=closing,
         trading_day=trading_day,
         order=order,
@@ -85,6 +84,20 @@ def find_bills(
     bills.closing = ask_about_times(bills, interview)
     ask_about_parts(bills, interview)
     return bills
+
+
+def _answered_key(table: ExportTable, interview: Interview) -> str:
+    """Return the key such as `Date + Receipt` that an answer names, or an empty text."""
+    for question in ("together", "bill"):
+        answer = interview.answers.get(question, "")
+        if " + " not in answer:
+            continue
+        for name in answer.split(" + "):
+            if name not in table.columns:
+                raise Refuted(question, answer, sentence("there is no column {name}", name=name))
+        interview.answer(question)
+        return answer
+    return ""
 
 
 def _find_runs(ranks: Ranks, number: TableColumn, kinds: Sequence[TableColumn]) -> list[list[int]]:
@@ -149,6 +162,16 @@ def _find_days(dated: Sequence[TableColumn], order: str | None, rows: int) -> li
     column = dated[0]
     day_of_value = {value: day_of(value, readable_order(order)) for value in column.distinct}
     return [day_of_value.get(value) for value in column.values]
+
+
+def _is_one_day(column: TableColumn, runs: Sequence[list[int]], order: str | None) -> bool:
+    """Return whether the rows of each run are of the same day, whatever their times are."""
+    cell_of_value = {value: day_of(value, readable_order(order)) or value for value in column.distinct}
+    for rows in runs:
+        cells = {cell_of_value.get(column.values[row]) for row in rows}
+        if len(cells) > 1:
+            return False
+    return True
 
 
 # --- shops --------------------------------------------------------------------------------

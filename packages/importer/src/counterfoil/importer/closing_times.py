@@ -18,6 +18,8 @@ class ClosingTime(Struct, frozen=True):
 
     day: TableColumn | None
     clock: TableColumn | None
+    is_latest: bool = False
+    """Whether the rows of a bill, such as its payments, have different times, of which the latest one counts."""
 
 
 def find_closing_time(

@@ -104,8 +104,11 @@ def local_times(bills: Bills, days: Days) -> list[str]:
     order = readable_order(days.order)
     found = []
     for rows in bills.rows:
-        cells = [column.values[rows[0]] for column in days.columns]
-        found.append(_local_time(" ".join(filter(None, cells)), days.written, order))
+        times = []
+        for row in rows if bills.closing.is_latest else rows[:1]:
+            cells = [column.values[row] for column in days.columns]
+            times.append(_local_time(" ".join(filter(None, cells)), days.written, order))
+        found.append(max(times))
     return found
 
 

@@ -1,22 +1,31 @@
 """Asks about rows with the same number that nothing shows to be one bill, or several."""
 
 from collections.abc import Sequence
+from itertools import permutations
+
+from msgspec.structs import replace
 
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.closing_times import ClosingTime
 from counterfoil.importer.columns import TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import NUMBER_ROLES
+from counterfoil.importer.ranks import NUMBER_ROLES, TOTAL_ROLES
 
 MOST_CHOICES = 4
+ONE = "one"
 
 
 def ask_about_times(bills: Bills, interview: Interview) -> ClosingTime:
     """Ask about bills whose rows have different times, and return the columns that say when a bill was closed."""
     times = [column for column in (bills.closing.day, bills.closing.clock) if column]
     several = _with_several_times(bills.rows, times)
-    if _are_reversals(bills, several):
+    if _pay_back(bills, several):
+        return bills.closing
+    if not bills.is_flat and _are_paid_in_parts(bills, interview, times, several):
+        return replace(bills.closing, is_latest=True)
+    if "together" in interview.used or all(map(bills.are_pair, several)):
+        # It is asked already what tells these rows apart, or they may be a sale and its void.
         return bills.closing
     answer = interview.answers.get("bill")
     if not bills.is_flat:
@@ -36,10 +45,52 @@ def _with_several_times(bills: Sequence[list[int]], times: Sequence[TableColumn]
     return found
 
 
-def _are_reversals(bills: Bills, several: Sequence[list[int]]) -> bool:
-    """Return whether bills that were closed at several times pay a sale back, or may undo it."""
-    pay_back = all(not bills.negative_rows.isdisjoint(rows) for rows in several)
-    return pay_back or all(map(bills.are_pair, several))
+def _pay_back(bills: Bills, several: Sequence[list[int]]) -> bool:
+    """Return whether bills that were closed at several times, if there are any, pay a sale back."""
+    return all(not bills.negative_rows.isdisjoint(rows) for rows in several)
+
+
+# --- one bill that was paid at several times -------------------------------------------------
+
+
+def _are_paid_in_parts(
+    bills: Bills, interview: Interview, times: Sequence[TableColumn], several: Sequence[list[int]]
+) -> bool:
+    """Return whether the rows of each bill are its payments: they add up to its total, or an answer says so."""
+    if _add_up_to_totals(bills):
+        return True
+    rows = next((rows for rows in several if _may_be_payments(bills, times, rows)), None)
+    if rows is None:
+        return False
+    text = _text_of_times(bills, rows)
+    answer = interview.answer("together")
+    if answer not in (None, ONE):
+        # The answer is a key that still joins these rows.
+        raise Refuted("together", answer or "", text)
+    choices: dict[str, str] = {ONE: sentence("Yes, it was paid in parts, and closed by the last one")}
+    choices |= _choices_of_key(bills, times)
+    question = sentence("{text} Are they one bill?", text=text)
+    return interview.choose("together", "bill", question, choices, free=True, must_confirm=True) == ONE
+
+
+def _may_be_payments(bills: Bills, times: Sequence[TableColumn], rows: Sequence[int]) -> bool:
+    """Return whether rows may be payments of one bill, and are not a sale and what undoes it."""
+    methods = bills.ranks.with_role("method")
+    if not methods or not bills.are_pair(rows):
+        return bool(methods)
+    others = [column for column in bills.table.columns.values() if column not in (*methods, *times)]
+    return all(column.is_same_in([rows]) for column in others)
+
+
+def _add_up_to_totals(bills: Bills) -> bool:
+    """Return whether amounts on the rows of each bill add up to a total that all its rows repeat."""
+    columns = bills.ranks.with_role(*TOTAL_ROLES, "tendered")
+    for total, amount in permutations(columns, 2):
+        if total.is_same_in(bills.rows) and all(
+            sum(map(amount.amount, rows)) == total.amount(rows[0]) for rows in bills.rows
+        ):
+            return True
+    return False
 
 
 # --- several bills with the same number ------------------------------------------------------
@@ -49,13 +100,7 @@ def _ask_what_tells_apart(
     bills: Bills, interview: Interview, times: Sequence[TableColumn], rows: Sequence[int], answer: str | None
 ) -> None:
     """Ask what tells bills apart that have the same number, but were closed at different times."""
-    text = sentence(
-        "{number} {number_2} is on lines {line} and {other}, at different times.",
-        number=bills.number.name,
-        number_2=bills.number.values[rows[0]],
-        line=bills.table.line(rows[0]),
-        other=bills.table.line(rows[-1]),
-    )
+    text = _text_of_times(bills, rows)
     if answer is not None:
         raise Refuted("bill", answer, text)
     choices = _choices_of_key(bills, times)
@@ -74,25 +119,48 @@ def _ask_what_tells_apart(
     interview.choose("bill", "bill", question, choices, free=True, must_confirm=True)
 
 
+def _text_of_times(bills: Bills, rows: Sequence[int]) -> str:
+    return sentence(
+        "{number} {number_2} is on lines {line} and {other}, at different times.",
+        number=bills.number.name,
+        number_2=bills.number.values[rows[0]],
+        line=bills.table.line(rows[0]),
+        other=bills.table.line(rows[-1]),
+    )
+
+
 def _choices_of_key(bills: Bills, times: Sequence[TableColumn]) -> dict[str, str]:
-    """Return the columns that tell bills of the same number apart, and the time of day if no other does so well."""
+    """Return the columns that tell bills of the same number apart, each in its own way, and then the time of day."""
     *outer, number = bills.key.columns
-    choices: dict[str, str] = {}
-    for name, column in bills.table.columns.items():
-        if len(choices) == MOST_CHOICES - 1:
-            break
-        is_repeated = len(column.distinct) * 2 < len(column.values) + 2
-        is_other = name not in bills.key.columns and column not in times
-        if not is_other or not column.is_filled or not is_repeated or bills.ranks.role(column) in NUMBER_ROLES:
-            continue
-        if not _with_several_times(bills.rows_by([*bills.key.columns, name]), times):
-            choices[" + ".join([*outer, name, number])] = sentence("{name} tells them apart", name=name)
     clock = bills.closing.clock
-    if clock and clock.is_filled and clock.name not in bills.key.columns:
-        choices[" + ".join([*outer, clock.name, number])] = sentence(
-            "They are two bills: {clock} tells them apart", clock=clock.name
-        )
+    methods = bills.ranks.with_role("method")
+    # Two bills are often paid in the same way, so that is the last that tells them apart.
+    columns = [column for column in bills.table.columns.values() if column not in (*times, *methods)]
+    if clock and clock.is_filled:
+        columns.append(clock)
+    columns += methods
+    choices: dict[str, str] = {}
+    groupings = set[tuple[tuple[int, ...], ...]]()
+    for column in columns:
+        if len(choices) == MOST_CHOICES - 1 or column.name in bills.key.columns:
+            continue
+        if column is not clock and not _may_tell_apart(bills, column):
+            continue
+        found = bills.rows_by([*bills.key.columns, column.name])
+        grouping = tuple(map(tuple, found))
+        if grouping in groupings or (column is not clock and _with_several_times(found, times)):
+            continue
+        groupings.add(grouping)
+        text = sentence("{name} tells them apart", name=column.name)
+        if column is clock:
+            text = sentence("They are two bills: {clock} tells them apart", clock=column.name)
+        choices[" + ".join([*outer, column.name, number])] = text
     return choices
+
+
+def _may_tell_apart(bills: Bills, column: TableColumn) -> bool:
+    is_repeated = len(column.distinct) * 2 < len(column.values) + 2
+    return column.is_filled and is_repeated and bills.ranks.role(column) not in NUMBER_ROLES
 
 
 # --- one bill whose lines have the same number -------------------------------------------------
@@ -124,7 +192,7 @@ def _ask_for_day_alone(bills: Bills, interview: Interview, rows: Sequence[int]) 
 def ask_about_parts(bills: Bills, interview: Interview) -> None:
     """Ask whether rows of the same number are one bill, if others are between them and nothing shows when."""
     apart = bills.first_in_parts() or _first_of_same_day(bills)
-    if apart is None or "bill" in interview.answers:
+    if apart is None or "bill" in interview.answers or bills.closing.is_latest:
         return
     lines = " and ".join(str(bills.table.line(row)) for row in apart)
     text = sentence(
@@ -133,7 +201,7 @@ def ask_about_parts(bills: Bills, interview: Interview) -> None:
         number_2=bills.number.values[apart[0]],
         lines=lines,
     )
-    interview.choose("together", "bill", text, {"one": sentence("Yes, they are one bill")}, must_confirm=True)
+    interview.choose("together", "bill", text, {ONE: sentence("Yes, they are one bill")}, must_confirm=True)
 
 
 def _first_of_same_day(bills: Bills) -> list[int] | None:

@@ -91,6 +91,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     prefix: bool = False
     """Whether only the letters before the number are read, such as `CN` of `CN1001`."""
     optional: bool = False
+    latest: bool = False
+    """Whether the rows of a bill, such as its payments, may have different times, of which the latest one counts."""
     negate: bool = False
     absolute: bool = False
     decimal: Annotated[str, Meta(pattern="^[.,]$")] | None = None
@@ -116,6 +118,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
 
     def problem(self, kind: str) -> str | None:
         """Return why this is no source of values of this type, or None."""
+        if self.latest and kind != Cell.TIME:
+            return "This is no time, so none is the latest"
         if kind == Cell.NUMBER:
             if self.prefix:
                 return "This is a number, so it has no letters before it"

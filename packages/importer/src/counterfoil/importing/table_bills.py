@@ -228,12 +228,13 @@ class TableBillConverter:
         for name, source in bill.fields.items():
             if name in _NOT_WRITTEN:
                 continue
-            value = self._value(name, source, mappings.BILL_FIELDS[name], first, rows if source.over else summed)
+            row = self._latest_row(name, source, rows) if source.latest else first
+            value = self._value(name, source, mappings.BILL_FIELDS[name], row, rows if source.over else summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
                 raise first.problem(Reason.NO_TIME, "has no bill time (closedAt)")
-        self._put_day_of_business(record, first)
+        self._put_day_of_business(record, rows)
         # A bill is void, too, if all its lines were cancelled.
         is_void = VOID in statuses or (bool(line_rows) and all(map(self.is_cancelled, line_rows)))
         self._put_void(record, first, is_void=is_void)
@@ -281,6 +282,10 @@ class TableBillConverter:
             amounts = [self._value("amount", cell, Cell.NUMBER, first, own if cell.over else summed) for cell in cells]
             if None not in amounts:
                 check_equal(cells, amounts, first, len(summed))
+
+    def _latest_row(self, name: str, source: CellSource, rows: Sequence[TableRow]) -> TableRow:
+        """Return the row of a bill with the latest time, such as that of the last payment."""
+        return max(rows, key=lambda row: self._value(name, source, Cell.TIME, row) or "")
 
     def shop_of(self, row: TableRow) -> str:
         if self._shop:
@@ -442,7 +447,9 @@ class TableBillConverter:
 
     def _own_sources(self) -> Iterator[tuple[str, CellSource]]:
         """Yield the sources of the values that belong to the bill itself, and so are the same on all its rows."""
-        yield from self._mapping.bill.fields.items()
+        for name, source in self._mapping.bill.fields.items():
+            if not source.latest:
+                yield name, source
         for table in self._mapping.payments:
             if self._is_flat and not table.key:
                 for name, source in table.fields.items():
@@ -547,11 +554,13 @@ class TableBillConverter:
                 total = EXACT.add(total or Decimal(), number)
         return total
 
-    def _put_day_of_business(self, record: dict[str, Any], row: TableRow) -> None:
+    def _put_day_of_business(self, record: dict[str, Any], rows: Sequence[TableRow]) -> None:
         """Add the day of a time such as 25:30, which shows that it is the day of business."""
         closed = record.get("closedAt", "")
         if closed and closed[11:16] < _NIGHT_ENDS and not self._mapping.dates.night_until:
-            day = self._plain_day(cell_text(self._mapping.bill.fields["closedAt"], row, " "))
+            source = self._mapping.bill.fields["closedAt"]
+            row = self._latest_row("closedAt", source, rows) if source.latest else rows[0]
+            day = self._plain_day(cell_text(source, row, " "))
             if day < closed[:10]:
                 record.setdefault("tradingDay", day)
 
