@@ -116,6 +116,8 @@ class _Writer:
         is_joined = any(" + " in answers.get(question, "") for question in ("bill", "together"))
         if self._bills.has_no_times and not is_joined and not self._bills.first_in_parts():
             self._toml.add("[file]", "together", value=True, comment="without times, a number that occurs again is new")
+        if self._bills.repeated.meaning:
+            self._toml.add("[file]", "repeated", self._bills.repeated.meaning)
         if self._reading.sums_are:
             self._toml.add("[file]", "sums", self._reading.sums_are)
         names: dict[str, None] = {}

@@ -118,6 +118,8 @@ class AmountColumns:
         # `Order total` is of the bill, but `Order amount` may be that of a line.
         is_named = self._ranks.may_be(column, "id") and not self._ranks.may_be(column, "item") and role != "amount"
         is_shown = bills.is_flat and is_named and not self._has_single_lines
+        if bills.repeated.are_parts and role in TOTAL_ROLES and not bills.is_flat:
+            return ROW
         return EITHER if role in TOTAL_ROLES and not is_shown else BILL
 
     @cached_property

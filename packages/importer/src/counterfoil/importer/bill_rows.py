@@ -69,7 +69,7 @@ class KeptRows:
                 raise Refuted(f"rows.{name}", answer, sentence("{name} has no such value", name=name))
             self.skipped[name] = values
             named = ", ".join(value or "empty" for value in values)
-            self._leave_out(_rows_with(column, values), sentence("{name} is {values}", name=name, values=named))
+            self.leave_out(_rows_with(column, values), sentence("{name} is {values}", name=name, values=named))
 
     def leave_out_totals(self) -> bool:
         """Leave out rows of totals, and return whether the table ends in one."""
@@ -130,10 +130,11 @@ class KeptRows:
             ALL_ROWS: sentence("Yes, all rows are bills"),
         }
         if self._interview.choose(question, "bill", text, choices) != ALL_ROWS:
-            self._leave_out(_rows_with(number, words), sentence("{name} is {words}", name=number.name, words=shown))
+            self.leave_out(_rows_with(number, words), sentence("{name} is {words}", name=number.name, words=shown))
             self.skipped.setdefault(number.name, []).extend(words)
 
-    def _leave_out(self, rows: set[int], reason: str) -> None:
+    def leave_out(self, rows: set[int], reason: str) -> None:
+        """Leave out some rows, and keep the reason to show it with their money."""
         if rows:
             self.left_out.append(LeftOutRows(reason, self.table, tuple(sorted(rows))))
             self.use(self.table.without(rows))
@@ -141,7 +142,7 @@ class KeptRows:
     def _leave_out_empty(self, rows: set[int], name: str) -> None:
         """Leave out the rows in which a column is empty."""
         if rows:
-            self._leave_out(rows, sentence("{name} is empty", name=name))
+            self.leave_out(rows, sentence("{name} is empty", name=name))
             self.skipped.setdefault(name, []).append("")
 
     def refuse_summary(self) -> None:

@@ -15,6 +15,7 @@ from counterfoil.importer.filled_down import FilledColumns, fill_down
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import Ranks
+from counterfoil.importer.repeated_rows import leave_out_repeated
 from counterfoil.importer.same_numbers import ask_about_parts, ask_about_times
 from counterfoil.importing.values import DATE_ORDERS
 
@@ -37,6 +38,7 @@ def find_bills(
     kept.leave_out_without_day()
     kept.leave_out_words()
     kept.refuse_summary()
+    repeated = leave_out_repeated(kept, interview, has_line_file=has_line_file)
     table, ranks, number = kept.table, kept.ranks, kept.number
 
     kinds = bill_keys.find_kinds(table, ranks, number, interview)
@@ -79,6 +81,7 @@ def find_bills(
         skipped=kept.skipped,
         filled_down=filled.columns,
         line_marks=filled.line_marks,
+        repeated=repeated,
         ends_in_totals=ends_in_totals,
     )
     bills.closing = ask_about_times(bills, interview)

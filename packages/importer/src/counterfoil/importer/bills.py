@@ -15,6 +15,7 @@ from counterfoil.importer.closing_times import ClosingTime
 from counterfoil.importer.columns import ExportTable, TableColumn, day_of, rows_by
 from counterfoil.importer.date_orders import readable_order
 from counterfoil.importer.ranks import TOTAL_ROLES, Ranks
+from counterfoil.importer.repeated_rows import RepeatedRows
 
 _WAYS_OF_PAYING = ("tendered", "paid", "wayOfPaying", "change")
 
@@ -44,6 +45,7 @@ class Bills(Struct, eq=False, dict=True, kw_only=True):
     filled_down: Sequence[str]
     line_marks: Sequence[str]
     """Columns with a void on the first row of bills that is that of the line."""
+    repeated: RepeatedRows
     ends_in_totals: bool
 
     @property

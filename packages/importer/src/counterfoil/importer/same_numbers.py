@@ -1,7 +1,6 @@
 """Asks about rows with the same number that nothing shows to be one bill, or several."""
 
 from collections.abc import Sequence
-from itertools import permutations
 
 from msgspec.structs import replace
 
@@ -10,7 +9,8 @@ from counterfoil.importer.closing_times import ClosingTime
 from counterfoil.importer.columns import TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import NUMBER_ROLES, TOTAL_ROLES
+from counterfoil.importer.ranks import NUMBER_ROLES
+from counterfoil.importer.repeated_rows import add_up_to_totals
 
 MOST_CHOICES = 4
 ONE = "one"
@@ -57,7 +57,7 @@ def _are_paid_in_parts(
     bills: Bills, interview: Interview, times: Sequence[TableColumn], several: Sequence[list[int]]
 ) -> bool:
     """Return whether the rows of each bill are its payments: they add up to its total, or an answer says so."""
-    if _add_up_to_totals(bills):
+    if add_up_to_totals(bills.ranks, bills.rows):
         return True
     rows = next((rows for rows in several if _may_be_payments(bills, times, rows)), None)
     if rows is None:
@@ -80,17 +80,6 @@ def _may_be_payments(bills: Bills, times: Sequence[TableColumn], rows: Sequence[
         return bool(methods)
     others = [column for column in bills.table.columns.values() if column not in (*methods, *times)]
     return all(column.is_same_in([rows]) for column in others)
-
-
-def _add_up_to_totals(bills: Bills) -> bool:
-    """Return whether amounts on the rows of each bill add up to a total that all its rows repeat."""
-    columns = bills.ranks.with_role(*TOTAL_ROLES, "tendered")
-    for total, amount in permutations(columns, 2):
-        if total.is_same_in(bills.rows) and all(
-            sum(map(amount.amount, rows)) == total.amount(rows[0]) for rows in bills.rows
-        ):
-            return True
-    return False
 
 
 # --- several bills with the same number ------------------------------------------------------

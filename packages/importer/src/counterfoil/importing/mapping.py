@@ -296,6 +296,8 @@ class FileSection(MappingSection, frozen=True):
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
     sums: Annotated[str, Meta(pattern="^(bills|totals)$")] | None = None
     """What a row with a number of its own is that has the sums of the bills above it. None rejects it."""
+    repeated: Annotated[str, Meta(pattern="^(once|all)$")] | None = None
+    """What rows of a bill with the same cells are: printed again, or parts that all count. None rejects the bill."""
     lacks: tuple[str, ...] = ()
     """Columns that show voided bills, and that the export does not have."""
 
@@ -535,7 +537,7 @@ def _require_one_subject(content: Table[str, Any]) -> None:
         raise ValueError(
             f"[{of_members[0]}] is for a table of members, and [{of_bills[0]}] for bills. Write a mapping for each"
         )
-    for name in ("fillDown", "together", "lacks", "sums"):
+    for name in ("fillDown", "together", "repeated", "lacks", "sums"):
         if of_members and name in content.get("file", {}):
             raise ValueError(f"file.{name} is for bills, not for members")
 

@@ -20,6 +20,7 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import format_of_numbers, require_columns, require_one_order, unknown_order
 from counterfoil.importing.export_totals import TOTALS_ROW, is_total_label
 from counterfoil.importing.mapping import MEMBER_FIELDS, Cell, CellSource, ImportMapping, MappedTier
+from counterfoil.importing.repeated_rows import SAME_ROW
 from counterfoil.importing.results import (
     BaseMissing,
     Imported,
@@ -37,7 +38,6 @@ from counterfoil.importing.values import AUTO, ERRORS, UnreadableCell, order_of,
 from counterfoil.model.pos_values import record_id
 
 LEFT_OUT = "the mapping says that such rows are not members"
-SAME_ROW = "the same row again"
 MOST_VISITS = 50_000
 """With more visits than this, the record of a member would be too long."""
 MOST_LINES_NAMED = 5

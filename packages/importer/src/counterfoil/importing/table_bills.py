@@ -16,6 +16,7 @@ from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import RowChecks, check_equal
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
+from counterfoil.importing.repeated_rows import ALL, second_print
 from counterfoil.importing.results import Reason, RowProblem
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
@@ -410,16 +411,16 @@ class TableBillConverter:
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
         """Raise `RowProblem` if the rows of a bill differ in the bill's own fields, or if a file repeats the bill."""
         first = rows[0]
-        half = len(rows) // 2
-        has_gap = rows[half].line > rows[half - 1].line + 1 and rows[half].sheet is first.sheet
-        if has_gap and [row.cells for row in rows[:half]] == [row.cells for row in rows[half:]]:
+        are_all_counted = self._mapping.file.repeated == ALL
+        if not are_all_counted and (again := second_print(rows)):
             detail = f"repeats all rows of the same bill, from line {first.line} on. The file may have its rows twice"
-            raise RowProblem(Reason.REPEATED_BILL, detail, rows[half].line, first.sheet.name)
+            raise again[0].problem(Reason.REPEATED_BILL, detail)
         for row in rows[1:]:
             is_same = all(row.cells[position] == first.cells[position] for position in self._positions(row.sheet))
             if not is_same:
                 self._require_same_bill(row, first, rows)
-            if not self._is_flat and (row.cells == first.cells or not self._has_payment_rows):
+            is_repeated = row.cells == first.cells and not are_all_counted
+            if not self._is_flat and (is_repeated or not self._has_payment_rows):
                 raise row.problem(
                     Reason.REPEATED_BILL,
                     f"is the same bill as line {first.line}. If a bill is split over rows, such as one for each "

@@ -1,0 +1,88 @@
+"""Finds rows that a table has twice, and asks whether a bill was printed again or each of them counts."""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+from msgspec import Struct
+
+from counterfoil.importer.bill_rows import KeptRows
+from counterfoil.importer.columns import rows_by
+from counterfoil.importer.form import sentence
+from counterfoil.importer.interview import Interview
+from counterfoil.importer.ranks import DATE_ROLES, TOTAL_ROLES, Ranks
+from counterfoil.importing.repeated_rows import ALL, ONCE, second_print
+
+
+class RepeatedRows(Struct, frozen=True):
+    """What rows with the same cells are, if there are any. `is_proven` by the sums, or an answer says it."""
+
+    meaning: str | None = None
+    is_proven: bool = False
+
+    @property
+    def are_parts(self) -> bool:
+        """Whether somebody said that they are parts of a bill, so that their amounts are added up."""
+        return self.meaning == ALL and not self.is_proven
+
+
+def leave_out_repeated(kept: KeptRows, interview: Interview, *, has_line_file: bool) -> RepeatedRows:
+    """Leave out the rows of bills that were printed again, if an answer says so, and return what they are."""
+    is_flat = bool(kept.ranks.with_role("item", "qty")) and not has_line_file
+    pairs = _second_prints(kept) if is_flat else _same_rows(kept)
+    if not pairs:
+        return RepeatedRows()
+    if not is_flat and add_up_to_totals(kept.ranks, rows_by(kept.number.values, *_days(kept))):
+        return RepeatedRows(ALL, is_proven=True)
+    second = min(pairs)
+    first = pairs[second]
+    text = sentence(
+        "{number} {number_2} is on lines {line} and {other}, with the same cells. Was it printed again?",
+        number=kept.number.name,
+        number_2=kept.number.values[first],
+        line=kept.table.line(first),
+        other=kept.table.line(second),
+    )
+    choices = {
+        ONCE: sentence("Yes: leave it out"),
+        ALL: sentence("No, it is another part of the bill, such as an equal payment"),
+    }
+    meaning = interview.choose("repeated", "bill", text, choices, must_confirm=True)
+    if meaning == ONCE:
+        kept.leave_out(set(pairs), sentence("the same row again"))
+    return RepeatedRows(meaning)
+
+
+def _same_rows(kept: KeptRows) -> dict[int, int]:
+    """Return the rows with the same cells as one above them in their file, with that row."""
+    files = [row.sheet.name for row in kept.table.rows]
+    found = {}
+    for rows in rows_by(files, *(column.values for column in kept.table.columns.values())):
+        for row in rows[1:]:
+            found[row] = rows[0]
+    return found
+
+
+def _second_prints(kept: KeptRows) -> dict[int, int]:
+    """Return the lines of bills that repeat all lines of the bill after other rows, with the lines above."""
+    found: dict[int, int] = {}
+    files = [row.sheet.name for row in kept.table.rows]
+    for rows in rows_by(files, kept.number.values, *_days(kept)):
+        again = second_print([kept.table.rows[row] for row in rows])
+        half = len(rows) - len(again)
+        found.update(zip(rows[half:], rows[: len(again)], strict=True))
+    return found
+
+
+def _days(kept: KeptRows) -> list[Sequence[str]]:
+    """Return the cells with the days and times of rows, because numbers may start again."""
+    return [column.values for column in kept.ranks.with_role(*DATE_ROLES, "time")]
+
+
+def add_up_to_totals(ranks: Ranks, bills: Sequence[Sequence[int]]) -> bool:
+    """Return whether amounts on the rows of each bill add up to a total that all its rows repeat: its payments."""
+    for total, amount in permutations(ranks.with_role(*TOTAL_ROLES, "tendered"), 2):
+        if not total.is_same_in(bills):
+            continue
+        if all(sum(map(amount.amount, rows)) == total.amount(rows[0]) for rows in bills):
+            return True
+    return False
