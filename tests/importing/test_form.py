@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 from jsonschema import validate
 
-from counterfoil.importer.form import MOST_OPTIONS, FormFiles, form_of, json_of, json_schema
+from counterfoil.importer.form import MOST_OPTIONS, FormFiles, KnownShop, form_of, json_of, json_schema
 from counterfoil.importer.proposal import form
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -74,6 +75,35 @@ def test_milliseconds_since_1970_under_another_heading_are_the_time_of_a_bill(tm
     made = form(FormFiles((export,)), {"timezone": "Asia/Bangkok"}, today=date(2026, 11, 20))
     assert made.totals
     assert [(day.day, day.net) for day in made.totals.days] == [("2026-10-12", "32.85")]
+
+
+NIGHT = {"timezone": "Asia/Bangkok", "closing": "04:00", "franchise": "none"}
+
+
+def days_of(folder: Path, *rows: str, answers: Mapping[str, str], shops: Sequence[KnownShop] = ()) -> list[str]:
+    export = folder / "export.csv"
+    export.write_text("\n".join([*rows, ""]), "utf-8")
+    made = form(FormFiles((export,)), answers, shops, today=date(2026, 11, 20))
+    assert made.totals
+    return [day.day for day in made.totals.days]
+
+
+def test_the_totals_that_are_accepted_have_the_business_days_of_the_load(tmp_path: Path) -> None:
+    rows = ["Bill No,Closed,Total", "1001,2026-11-13 22:10,40.00", "1002,2026-11-14 00:30,50.00"]
+    assert days_of(tmp_path, *rows, answers=NIGHT) == ["2026-11-13"]
+    assert days_of(tmp_path, *rows, answers=NIGHT | {"closing": "00:00"}) == ["2026-11-13", "2026-11-14"]
+
+
+def test_the_totals_of_times_in_utc_have_the_days_of_the_shop(tmp_path: Path) -> None:
+    rows = ["Bill No,Closed,Total", "1001,2026-11-13T16:10:00Z,40.00", "1002,2026-11-13T18:30:00Z,50.00"]
+    assert days_of(tmp_path, *rows, answers=NIGHT) == ["2026-11-13"]
+    assert days_of(tmp_path, *rows, answers=NIGHT | {"closing": "00:00"}) == ["2026-11-13", "2026-11-14"]
+
+
+def test_the_totals_of_a_known_shop_have_its_own_business_days(tmp_path: Path) -> None:
+    rows = ["Bill No,Closed,Total", "1001,2026-11-13 22:10,40.00", "1002,2026-11-14 00:30,50.00"]
+    known = KnownShop(id="riverside", timezone="Asia/Bangkok", closing_time="02:00")
+    assert days_of(tmp_path, *rows, answers={}, shops=[known]) == ["2026-11-13"]
 
 
 COLUMNS = """Receipt No,Date,Opened,Branch,Payment,Subtotal,VAT,Guests,Total

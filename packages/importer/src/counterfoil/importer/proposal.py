@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -38,11 +38,13 @@ from counterfoil.importer.ranks import REFUND, VOID
 from counterfoil.importer.series import AmountSeries
 from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.shop_zones import DEFAULT_ZONE
+from counterfoil.importer.shops import ExportShop
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importer.states import EACH
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.values import decimal_places
+from counterfoil.importing.values import decimal_places, read_zone
+from counterfoil.model.calendar import trading_day
 from counterfoil.model.text import counted, display_width
 
 MOST_ROUNDS = 20
@@ -420,11 +422,12 @@ class _Former:
         tax = reading.amounts.parts_of_role("tax", reading.net)
         of_days: dict[tuple[str, str], _ShopDay] = defaultdict(_ShopDay)
         total = _ShopDay()
-        shop_names = _shop_names(reading)
+        shops = _shops_of_bills(reading)
         for bill in reading.counted:
-            day = reading.times[bill][:10]
+            shop = shops[bill]
+            day = _business_day(reading, bill, shop)
             of_bill = _shop_day_of_bill(reading, bill, tip, tax)
-            of_days[day, shop_names[bill]].add(of_bill)
+            of_days[day, shop.name if shop else ""].add(of_bill)
             total.add(of_bill)
         shop_days = [self._day(day, shop, of_days[day, shop]) for day, shop in sorted(of_days)]
         rows = len(reading.source_table.rows)
@@ -464,7 +467,7 @@ class _Former:
     def _local(self, reading: ExportReading, bill: int) -> str:
         """Return the local time of a bill with its offset."""
         text = reading.times[bill]
-        if len(text) < len("2026-11-14T18:05") or text[10:11] != "T":
+        if not _has_time(text):
             return text
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
@@ -472,13 +475,40 @@ class _Former:
         return moment.isoformat()
 
 
-def _shop_names(reading: ExportReading) -> list[str]:
-    """Return the name of the shop of each bill, or an empty text if it is of none."""
+def _shops_of_bills(reading: ExportReading) -> list[ExportShop | None]:
+    """Return the shop of each bill, or None if it is of none."""
     shops, column = reading.shops.shops, reading.bills.shop
     if column is None:
-        return [shops[0].name] * len(reading.bills.rows)
-    names = {shop.column_value: shop.name for shop in shops}
-    return [names.get(column.values[rows[0]], "") for rows in reading.bills.rows]
+        return [shops[0]] * len(reading.bills.rows)
+    by_value = {shop.column_value: shop for shop in shops}
+    return [by_value.get(column.values[rows[0]]) for rows in reading.bills.rows]
+
+
+def _business_day(reading: ExportReading, bill: int, shop: ExportShop | None) -> str:
+    """Return the day to which a load counts a bill: the calendar day if its shop has no closing time."""
+    text = reading.times[bill]
+    if shop is None or not _has_time(text):
+        return text[:10]
+    zone = ZoneInfo(shop.timezone)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=_zone_without_offset(reading, bill) or zone)
+    timestamp = moment.astimezone(zone).isoformat()
+    return trading_day(timestamp, shop.closing_time) or timestamp[:10]
+
+
+def _zone_without_offset(reading: ExportReading, bill: int) -> tzinfo | None:
+    """Return the zone of a time that names none, or None if it is that of the shop."""
+    if reading.shops.is_utc:
+        return UTC
+    if reading.shops.zone_column is None:
+        return None
+    column = reading.bills.table.columns[reading.shops.zone_column]
+    return read_zone(column.values[reading.bills.rows[bill][0]])
+
+
+def _has_time(text: str) -> bool:
+    return text[10:11] == "T" and len(text) >= len("2026-11-14T18:05")
 
 
 class _ShopDay(Struct):

@@ -76,7 +76,8 @@ def find_shops(
     for shop_id, name, value in named:
         old = by_id.get(shop_id)
         if old:
-            shop = ExportShop(shop_id, old.name or name, value, old.timezone or timezone, is_known=True)
+            zone, known_closing = old.timezone or timezone, closing_time(old.closing_time)
+            shop = ExportShop(shop_id, old.name or name, value, zone, is_known=True, closing_time=known_closing)
         else:
             own_zone = zones.own.get(value, timezone)
             shop = ExportShop(shop_id, name, value, own_zone, franchise=franchise, closing_time=closing)
