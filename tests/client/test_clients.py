@@ -120,6 +120,17 @@ def test_the_example_with_threads_in_the_documents_works(
     assert capsys.readouterr().out == f"{shop['id']} 5\n"
 
 
+def test_the_ten_lines_of_the_readme_of_the_client_work(
+    key: str, service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = Path(__file__).parents[2] / "packages" / "client" / "README.md"
+    [example] = re.findall(r"```python\n(.*?)```", readme.read_text("utf-8"), re.DOTALL)
+    monkeypatch.setenv("COUNTERFOIL_URL", service.url)
+    monkeypatch.setenv("COUNTERFOIL_KEY", key)
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - this runs the example under test
+    assert capsys.readouterr().out == "5 bills\n"
+
+
 def test_changed_bills_are_read_from_an_instant_on(call: Caller, key: str, shop: r.Record) -> None:
     mark = call(key, "shop_page").server_time
     call.service.load(r.bill(shop, id="late"))

@@ -1,5 +1,6 @@
 """The commands in the pages that bring in data, run in order in one shell, print the output that the pages show."""
 
+import json
 import os
 import re
 import shutil
@@ -152,3 +153,42 @@ def test_the_toml_of_the_guide_has_only_entries_that_are_known() -> None:
     for kind, text in BLOCK.findall(PAGE):
         if kind == "toml":
             parse_mapping(tomllib.loads(text), "the guide")
+
+
+def test_the_records_of_the_quickstart_are_loaded_as_it_says(folder: Path) -> None:
+    _, _, section = (ROOT / "docs" / "quickstart.md").read_text("utf-8").partition("\n## 3. ")
+    blocks = BLOCK.findall(section)
+    [records] = [block for kind, block in blocks if kind == "json"]
+    (folder / "mine.ndjson").write_text(records, "utf-8")
+    shell = Shell(folder, os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"})
+    try:
+        typed = [command for kind, block in blocks if kind == "console" for command in commands(block)]
+        assert len(typed) == 3
+        for command, shown in typed:
+            printed = shell.run(command)
+            assert matches(shown, printed), f"$ {command}\n{printed}"
+    finally:
+        shell.close()
+
+
+def test_the_command_in_the_readme_of_the_importer_converts_an_export(folder: Path) -> None:
+    readme = (ROOT / "packages" / "importer" / "README.md").read_text("utf-8")
+    [block] = [block for kind, block in BLOCK.findall(readme) if kind == "sh"]
+    _, _, typed = block.partition("\n")
+    program = folder / "bin" / "python"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', "utf-8")
+    program.chmod(0o755)
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", typed], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
+    )
+    *_, last = done.stdout.splitlines()
+    assert json.loads(last) | {"net": ""} == {
+        "type": "end",
+        "v": 1,
+        "records": 4,
+        "rejects": 0,
+        "leftOut": 0,
+        "totals": 0,
+        "net": "",
+    }
