@@ -185,6 +185,7 @@ def test_today_shows_the_first_steps_with_commands_while_the_store_is_empty(alic
     page = alice.page("/").partition('class="start"')[2]
     commands = [shlex.split(unescape(text)) for text in re.findall(r'<code class="command">([^<]+)</code>', page)]
     assert [words[1] for words in commands] == ["load", "import", "keys", "serve"]
+    assert 'href="/imports"' in page.partition("<code")[0], "an owner without a terminal finds the page for a file"
     for words in commands:
         assert words[-2:] == ["--store", str(alice.console.settings.store)]
         named = words[1:3] if words[1] == "keys" else words[1:2]
