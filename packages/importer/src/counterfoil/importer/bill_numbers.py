@@ -38,6 +38,11 @@ def find_number(kept: KeptRows, interview: Interview, *, has_line_file: bool) ->
         return True
     choice = _number_columns(kept.table, kept.ranks, has_line_file=has_line_file)
     if not choice.columns:
+        named = _number_by_heading(kept)
+        if named is not None:
+            interview.assume(sentence("{number} is the number of a bill, as its heading says", number=named.name))
+            kept.take_number(named.name, is_new_role=True)
+            return False
         kept.take_number(_asked_number(kept, interview), is_new_role=True)
         return True
     name = choice.columns[0].name
@@ -210,12 +215,42 @@ def bills_of(table: ExportTable, names: Sequence[str]) -> list[list[int]]:
     return rows_by(files, *(table.columns[name].values for name in names))
 
 
+# --- numbers under a heading such as `No` -----------------------------------------------------
+
+
+def _number_by_heading(kept: KeptRows) -> TableColumn | None:
+    """Return the only column under a heading such as `No` or `Transaction` that may have the number of a bill."""
+    table, ranks = kept.table, kept.ranks
+    columns = [column for column in table.columns.values() if _may_be_asked_about(ranks, column)]
+    named = [column for column in columns if ranks.is_bare_number(column) and _may_be_bare_number(table, ranks, column)]
+    # Of columns that make the same bills, the best one counts no rows, and does not start again.
+    named.sort(key=lambda column: (_counts_rows_of(table, column), -len(column.distinct)))
+    days = [[value[:DAY_LETTERS] for value in dated.values] for dated in ranks.with_role("tradingDay", "datetime")]
+    groupings = {tuple(map(tuple, rows_by(column.values, *days[:1]))) for column in named}
+    return named[0] if len(groupings) == 1 else None
+
+
+def _may_be_bare_number(table: ExportTable, ranks: Ranks, column: TableColumn) -> bool:
+    """Return whether the values of a column do not only number the items, or the rows of several days."""
+    is_of_rows = len(column.distinct) == len(table.rows)
+    if not column.is_filled or (is_of_rows and ranks.with_role("item", "qty")):
+        return False
+    if not _counts_rows_of(table, column):
+        return True
+    dated = ranks.first("tradingDay", "datetime")
+    return dated is not None and len({value[:DAY_LETTERS] for value in dated.values}) == 1
+
+
+def _counts_rows_of(table: ExportTable, column: TableColumn) -> bool:
+    return _count_rows(table, [last_number(value) for value in column.values])
+
+
 # --- numbers that only their values show ------------------------------------------------------
 
 
 def _number_by_values(table: ExportTable, ranks: Ranks, *, has_items: bool) -> TableColumn | None:
     """Return the only column without a known heading whose values grow with time, like the numbers of bills."""
-    moments = _moments(ranks)
+    moments = moments_of(ranks)
     if not moments:
         return None
     files = [row.sheet.name for row in table.rows]
@@ -236,9 +271,9 @@ def _number_by_values(table: ExportTable, ranks: Ranks, *, has_items: bool) -> T
     return next(iter(growing.values())) if len(growing) == 1 else None
 
 
-def _moments(ranks: Ranks) -> list[datetime]:
+def moments_of(ranks: Ranks) -> list[datetime]:
     """Return the time of each row, or nothing if some have none."""
-    texts = _texts_of_moments(ranks)
+    texts = _texts_ofmoments_of(ranks)
     for order in ("dmy", "mdy"):
         moments = []
         for text in texts:
@@ -250,7 +285,7 @@ def _moments(ranks: Ranks) -> list[datetime]:
     return []
 
 
-def _texts_of_moments(ranks: Ranks) -> Sequence[str]:
+def _texts_ofmoments_of(ranks: Ranks) -> Sequence[str]:
     """Return the cells with the day and the time of each row, or nothing if there are none."""
     dated = [column for column in ranks.with_role("datetime", "tradingDay") if column.is_date]
     for column in dated:

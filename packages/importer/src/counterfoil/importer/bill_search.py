@@ -1,11 +1,12 @@
 """Finds the bills of a table: the rows that belong to bills, their number, their day, their shop and their lines."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
+from itertools import pairwise
 
 from counterfoil.importer import bill_keys
 from counterfoil.importer.bill_keys import KeyParts
-from counterfoil.importer.bill_numbers import find_number
+from counterfoil.importer.bill_numbers import find_number, last_number, moments_of
 from counterfoil.importer.bill_rows import KeptRows
 from counterfoil.importer.bills import Bills
 from counterfoil.importer.closing_times import find_closing_time
@@ -17,7 +18,7 @@ from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importer.repeated_rows import leave_out_repeated
 from counterfoil.importer.same_numbers import ask_about_parts, ask_about_times
-from counterfoil.importing.values import DATE_ORDERS
+from counterfoil.importing.values import DATE_ORDERS, NIGHT_ENDS
 
 ONE_SHOP = "one shop"
 MANY_SHOPS = 10
@@ -107,7 +108,10 @@ def _find_runs(ranks: Ranks, number: TableColumn, kinds: Sequence[TableColumn]) 
     """Return the rows that follow each other and seem to belong to one bill: same number, branch, till and kind."""
     is_row_per_bill = not ranks.with_role("item", "qty", "method")
     places = [column for column in (ranks.first("shopId"), ranks.first("deviceId")) if column]
-    cells = [column.values for column in (number, *places, *kinds)]
+    cells: list[Sequence[object]] = [column.values for column in (number, *places, *kinds)]
+    days = _days_of_business(ranks)
+    if _start_again(number, days):
+        cells.append(days)
     runs: list[list[int]] = []
     for row in range(len(number.values)):
         if row and not is_row_per_bill and all(values[row] == values[row - 1] for values in cells):
@@ -115,6 +119,34 @@ def _find_runs(ranks: Ranks, number: TableColumn, kinds: Sequence[TableColumn]) 
         else:
             runs.append([row])
     return runs
+
+
+def _days_of_business(ranks: Ranks) -> list[date | None]:
+    """Return the day of each row, or the day before for a time after midnight, at which a bill may go on."""
+    moments = moments_of(ranks)
+    if moments:
+        night = timedelta(hours=NIGHT_ENDS.hour)
+        return [(moment - night).date() for moment in moments]
+    dated = ranks.first("tradingDay", "datetime")
+    if dated is None:
+        return []
+    return [day_of(value, "dmy") or day_of(value, "mdy") for value in dated.values]
+
+
+def _start_again(number: TableColumn, days: Sequence[date | None]) -> bool:
+    """Return whether the numbers of each day are mostly those of the day before, as where they start again."""
+    numbers: dict[date, set[int]] = {}
+    for value, day in zip(number.values, days, strict=False):
+        if day:
+            numbers.setdefault(day, set()).add(last_number(value))
+    falls = False
+    for day, following in pairwise(sorted(numbers)):
+        earlier, later = numbers[day], numbers[following]
+        common = earlier & later
+        if len(common) * 2 <= min(len(earlier), len(later)):
+            return False
+        falls = falls or min(later) < max(earlier)
+    return falls
 
 
 def _has_lines(ranks: Ranks, runs: Sequence[list[int]]) -> bool:

@@ -153,6 +153,10 @@ class Ranks:
     def names_group(self, column: TableColumn) -> bool:
         return headings.names(column.name, "groups")
 
+    def is_bare_number(self, column: TableColumn) -> bool:
+        """Return whether a heading is wholly that of some number, such as `No` and `Transaction`."""
+        return headings.is_one_of(column.name, "bare_numbers")
+
     def names_unit(self, column: TableColumn) -> bool:
         return headings.names(column.name, "units")
 

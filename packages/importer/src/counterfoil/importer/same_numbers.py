@@ -22,10 +22,11 @@ def ask_about_times(bills: Bills, interview: Interview) -> ClosingTime:
     several = _with_several_times(bills.rows, times)
     if _pay_back(bills, several):
         return bills.closing
-    if not bills.is_flat and _are_paid_in_parts(bills, interview, times, several):
+    are_parts = None if bills.is_flat else _are_paid_in_parts(bills, interview, times, several)
+    if are_parts:
         return replace(bills.closing, is_latest=True)
-    if "together" in interview.used or all(map(bills.are_pair, several)):
-        # It is asked already what tells these rows apart, or they may be a sale and its void.
+    if are_parts is False or all(map(bills.are_pair, several)):
+        # It is asked what tells these rows apart, or they may be a sale and its void.
         return bills.closing
     answer = interview.answers.get("bill")
     if not bills.is_flat:
@@ -55,31 +56,37 @@ def _pay_back(bills: Bills, several: Sequence[list[int]]) -> bool:
 
 def _are_paid_in_parts(
     bills: Bills, interview: Interview, times: Sequence[TableColumn], several: Sequence[list[int]]
-) -> bool:
-    """Return whether the rows of each bill are its payments: they add up to its total, or an answer says so."""
+) -> bool | None:
+    """Return whether the rows of each bill are its payments, as its total or an answer says, or None if not asked."""
     if add_up_to_totals(bills.ranks, bills.rows):
         return True
     rows = next((rows for rows in several if _may_be_payments(bills, times, rows)), None)
     if rows is None:
-        return False
+        return None
     text = _text_of_times(bills, rows)
     answer = interview.answer("together")
     if answer not in (None, ONE):
         # The answer is a key that still joins these rows.
         raise Refuted("together", answer or "", text)
-    choices: dict[str, str] = {ONE: sentence("Yes, it was paid in parts, and closed by the last one")}
-    choices |= _choices_of_key(bills, times)
+    several_bills = _choices_of_key(bills, times)
+    one_bill: dict[str, str] = {ONE: sentence("Yes, it was paid in parts, and closed by the last one")}
+    if bills.ranks.with_role("method"):
+        choices = one_bill | several_bills
+    elif several_bills:
+        choices = several_bills | one_bill
+    else:
+        return None
     question = sentence("{text} Are they one bill?", text=text)
     return interview.choose("together", "bill", question, choices, free=True, must_confirm=True) == ONE
 
 
 def _may_be_payments(bills: Bills, times: Sequence[TableColumn], rows: Sequence[int]) -> bool:
     """Return whether rows may be payments of one bill, and are not a sale and what undoes it."""
+    if not bills.are_pair(rows):
+        return True
     methods = bills.ranks.with_role("method")
-    if not methods or not bills.are_pair(rows):
-        return bool(methods)
     others = [column for column in bills.table.columns.values() if column not in (*methods, *times)]
-    return all(column.is_same_in([rows]) for column in others)
+    return bool(methods) and all(column.is_same_in([rows]) for column in others)
 
 
 # --- several bills with the same number ------------------------------------------------------

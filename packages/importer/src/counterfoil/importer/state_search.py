@@ -60,5 +60,7 @@ def _is_something_else(search: StateSearch, column: TableColumn) -> bool:
         return True
     if column.name in bills.key.columns and column not in bills.kinds:
         return True
+    if ranks.is_bare_number(column) and column.is_number:
+        return True
     is_state = ranks.may_be_state(column) or is_void_heading(search, column)
     return ranks.role(column) in NUMBER_ROLES and not is_state
