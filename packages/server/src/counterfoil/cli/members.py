@@ -120,7 +120,7 @@ def forget(
 
     The command first shows what is known of him. Then it erases his record and his accounts, takes his token off
     his bills, and erases his lines from the rejects and from the files that `load --watch` keeps. It names files
-    that it cannot change, backups that still have him, and the keys that have read him, with what to tell their
+    that it cannot change, backups that may have him, and the keys that have read him, with what to tell their
     owners. A mark stays, so that no later load brings him back. If it is interrupted, run it again.
 
     Exit status: 0 if the member was forgotten or only shown, 1 if something of him is left that the command cannot
@@ -326,12 +326,13 @@ def _print_done(settings: Settings, known: KnownMember, done: Erased) -> None:
 def _print_backups(settings: Settings, known: KnownMember) -> None:
     for backup in known.backups[:MAX_NAMED]:
         where = "" if backup.is_there else f" on {backup.machine}"
-        echo(f"  still in the backup {printable(backup.name)}{where} of {second(backup.at)}")
+        echo(f"  perhaps in the backup {printable(backup.name)}{where} of {second(backup.at)}")
     if len(known.backups) > MAX_NAMED:
         echo(f"  and in {len(known.backups) - MAX_NAMED:,} older backups")
     if known.backups or settings.database:
         print_note(
-            "he is in backups made before now until you delete them, or `counterfoil backup --keep` has replaced them."
+            "nobody has looked into backups: he is in each that was made while the store had him, until you delete it"
+            " or `counterfoil backup --keep` has replaced it."
             " Restoring one brings him back, unless it replaces this store: see docs/keys.md#forget-a-member."
         )
 
