@@ -19,7 +19,8 @@ from counterfoil.console import import_steps, imports
 from counterfoil.console.form_texts import form_text
 from counterfoil.console.texts import Texts
 from counterfoil.domain.open_items import LOAD_BEGINS_MS, OpenItem, accepted_item
-from counterfoil.importer.form import Form, FormText
+from counterfoil.importer.form import Form
+from counterfoil.importing.sentences import FormText
 from counterfoil.machine import private_listener
 from counterfoil.operator_reads import OperatorReads
 from raw_http import parse, read_to_end

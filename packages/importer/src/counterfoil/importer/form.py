@@ -3,13 +3,16 @@
 `docs/import-form.md` describes its JSON. Amounts are texts, so that no reader rounds them.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from counterfoil.importing.sentences import FormText, collect_texts
+from counterfoil.importing.sentences import joined as joined  # noqa: PLC0414 - for what makes the form
+from counterfoil.importing.sentences import sentence as sentence  # noqa: PLC0414 - for what makes the form
 
 VERSION: Final = 1
 MOST_QUESTIONS: Final = 5
@@ -21,32 +24,6 @@ Standing = Literal["proven", "visible", "asked", "unread"]
 """How a column was decided: by sums and values, shown to be confirmed, by an answer, or not read at all."""
 Kind = Literal["file", "bill", "member", "state", "money", "day", "shop"]
 """What a question is about. Only questions about shops, and the base of members, have a default: class `shop`."""
-
-
-class Sentence(str):
-    """A text of the form that knows its template and values, so that a page can show it in another language."""
-
-    __slots__ = ("template", "values")
-
-    def __new__(cls, template: str, values: Mapping[str, object]) -> "Sentence":
-        sentence = super().__new__(cls, template.format_map(values))
-        sentence.template = template
-        sentence.values = values
-        return sentence
-
-    template: str
-    values: Mapping[str, object]
-
-
-def sentence(template: str, /, **values: object) -> Sentence:
-    """Return a text with its values. The template stands here in one piece: it is the key of its translations."""
-    return Sentence(template, values)
-
-
-def joined(*texts: str) -> str:
-    """Return sentences one after the other, without empty ones."""
-    values = {f"text_{number}": text for number, text in enumerate(filter(None, texts))}
-    return Sentence(" ".join(f"{{{name}}}" for name in values), values)
 
 
 class FormPart(Struct, frozen=True, rename="camel"):
@@ -172,14 +149,6 @@ class MemberTotals(FormPart, frozen=True, kw_only=True):
     """The number of members by the code of their tier."""
 
 
-class FormText(FormPart, frozen=True):
-    """What a text of the form was made of. A value may be a text that has an entry of its own."""
-
-    text: str
-    template: str
-    values: dict[str, str]
-
-
 class Form(FormPart, frozen=True, kw_only=True):
     v: int = VERSION
     file: str
@@ -223,23 +192,9 @@ class Form(FormPart, frozen=True, kw_only=True):
 
 def json_of(form: Form) -> bytes:
     said: dict[str, FormText] = {text.text: text for text in form.texts}
-    _collect(form, said)
+    collect_texts(form, said)
     # A sentence is encoded as its text.
     return msgspec.json.encode(replace(form, texts=tuple(said.values())), enc_hook=str)
-
-
-def _collect(part: object, said: dict[str, FormText]) -> None:
-    """Collect what the sentences in a part of the form were made of."""
-    if isinstance(part, Sentence):
-        if part not in said:
-            values = {name: str(value) for name, value in part.values.items()}
-            said[str(part)] = FormText(str(part), part.template, values)
-        _collect(tuple(part.values.values()), said)
-    elif isinstance(part, Struct):
-        _collect(tuple(getattr(part, name) for name in part.__struct_fields__), said)
-    elif isinstance(part, tuple | list):
-        for element in part:
-            _collect(element, said)
 
 
 def form_of(text: bytes | str) -> Form:

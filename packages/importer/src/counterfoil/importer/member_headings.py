@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 
 from counterfoil.importer.ranks import role_of_heading
+from counterfoil.importing.headings import LONGEST_READ
 
 # The headings of each role, in English, Thai and Spanish, the most certain first.
 HEADINGS: dict[str, tuple[str, ...]] = {
@@ -98,11 +99,13 @@ _PERSONAL = re.compile(r"\b(?:birthday|birth ?date|date of birth|gender|first vi
 _OF_A_PERSON = re.compile(r"\b(?:visits?|spent|spend|orders)\b")
 # Roles of columns that only bills have.
 _OF_BILLS = frozenset({"id", "item", "qty", "unitPrice", "amount", "total", "method"})
+
 _MARKS = re.compile(r"[\s_\-.:?()#/]+")
 
 
 def plain(heading: str) -> str:
-    return _MARKS.sub(" ", heading).strip().casefold()
+    """Return a heading in small letters and without marks. Of a very long cell, its end is cut off."""
+    return _MARKS.sub(" ", heading[:LONGEST_READ]).strip().casefold()
 
 
 def role_of(heading: str) -> str | None:

@@ -38,6 +38,7 @@ from counterfoil.importing.results import (
     SkippedRow,
     ZoneMissing,
 )
+from counterfoil.importing.sentences import texts_of
 from counterfoil.importing.sorted_rows import is_disk_full
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.model.text import is_address, printable, scheme_of, use_address_form
@@ -87,11 +88,13 @@ class AnswerWriter:
                 self._rejects += 1
                 bill = UNSET if result.bill is None else result.bill
                 reason = Reason(result.reason)
-                self.write(protocol.RejectMessage(VERSION, result.file, result.line, reason, result.detail, bill))
+                place = result.file, result.line, reason
+                self.write(protocol.RejectMessage(VERSION, *place, result.detail, bill, texts_if_any(result.detail)))
             case SkippedRow():
                 self._left_out += 1
-                place = result.file, result.line, result.reason
-                self.write(protocol.LeftOutMessage(VERSION, *place, result.bills, result.net))
+                left = result.file, result.line, result.reason
+                texts = texts_if_any(result.reason)
+                self.write(protocol.LeftOutMessage(VERSION, *left, result.bills, result.net, texts))
             case ExportTotals():
                 self._totals += 1
                 amounts = result.stated, result.computed
@@ -99,7 +102,7 @@ class AnswerWriter:
                     protocol.TotalsMessage(VERSION, result.file, result.line, result.column, result.field, *amounts)
                 )
             case ImportNote():
-                self.write(protocol.NoteMessage(VERSION, result.text))
+                self.write(protocol.NoteMessage(VERSION, result.text, texts=texts_if_any(result.text)))
 
     def count_cells(self, cells: int) -> None:
         self._rows += 1
@@ -188,8 +191,15 @@ def _convert(request: ConversionRequest, out: IO[bytes]) -> FailedMessage | None
     except OrderMissing as error:
         return FailedMessage(VERSION, str(error), "order", error.dates)
     except BaseException as error:  # noqa: BLE001 - a panic of a library in Rust is no `Exception`
-        return FailedMessage(VERSION, *_reason(error))
+        text, cause = _reason(error)
+        texts = texts_if_any(error.args[0]) if isinstance(error, ImportFailed) else UNSET
+        return FailedMessage(VERSION, text, cause, texts=texts)
     return None
+
+
+def texts_if_any(text: str) -> protocol.Texts:
+    """Return what the sentences in a text were made of, or `UNSET` if there are none."""
+    return texts_of(text) or UNSET
 
 
 def _reason(error: BaseException) -> tuple[str, Cause]:
@@ -258,7 +268,11 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
             require_table(paths["bills"][0])
         raise
     for file in export.files:
-        answers.write(protocol.NoteMessage(VERSION, file=printable(file.path.name), recognised=file.title))
+        answers.write(
+            protocol.NoteMessage(
+                VERSION, file=printable(file.path.name), recognised=file.title, texts=texts_if_any(file.title)
+            )
+        )
     if request.preview and export.preview:
         first = export.preview()
         answers.write(protocol.PreviewMessage(VERSION, first.columns, first.rows))

@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, json
 
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.results import PreviewColumn, Reason
+from counterfoil.importing.sentences import FormText
 
 VERSION: Final = 1
 Kind = Literal["bills", "lines", "payments"]
@@ -19,6 +20,10 @@ Cause = Literal["export", "unknown", "base", "zone", "order", "disk", "memory", 
 """Why nothing is converted: the export or its mapping, an export that nobody has answered for, members without a base,
 shops without a time zone, dates of which nothing shows whether the day comes first, a full disk, a limit, a package
 that is not installed (then the text is its name), or an error of the converter."""
+
+
+Texts = tuple[FormText, ...] | UnsetType
+"""What the sentences of a message were made of, for a program that shows them in another language."""
 
 
 class InputFile(Struct, frozen=True):
@@ -102,6 +107,7 @@ class RejectMessage(ConverterMessage, frozen=True, tag="reject"):
     reason: Reason
     detail: str
     bill: str | UnsetType = UNSET
+    texts: Texts = UNSET
 
 
 class LeftOutMessage(ConverterMessage, frozen=True, tag="left_out"):
@@ -113,6 +119,7 @@ class LeftOutMessage(ConverterMessage, frozen=True, tag="left_out"):
     reason: str
     bills: int = 0
     net: Decimal | None = None
+    texts: Texts = UNSET
 
 
 class NoteMessage(ConverterMessage, frozen=True, tag="note"):
@@ -122,6 +129,7 @@ class NoteMessage(ConverterMessage, frozen=True, tag="note"):
     text: str = ""
     file: str | UnsetType = UNSET
     recognised: str | UnsetType = UNSET
+    texts: Texts = UNSET
 
 
 class PreviewMessage(ConverterMessage, frozen=True, tag="preview"):
@@ -182,6 +190,7 @@ class FailedMessage(ConverterMessage, frozen=True, tag="failed"):
     cause: Cause = "export"
     dates: tuple[str, ...] | UnsetType = UNSET
     """A few dates of which nothing shows whether the day or the month comes first."""
+    texts: Texts = UNSET
 
 
 Answer = (
@@ -196,5 +205,5 @@ Answer = (
     | EndMessage
     | FailedMessage
 )
-encode: Final = json.Encoder(decimal_format="string").encode
+encode: Final = json.Encoder(decimal_format="string", enc_hook=str).encode
 decode: Final = json.Decoder(Answer).decode

@@ -16,6 +16,7 @@ from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, OrderMissing, Reason
+from counterfoil.importing.sentences import joined, sentence
 from counterfoil.importing.sheets import Sheet, TableRow, is_damaged
 from counterfoil.importing.values import (
     AUTO,
@@ -197,10 +198,16 @@ class HeadingCheck:
         for pair in self._pairs:
             if pair.otherwise > max(pair.as_before, 1):
                 raise ImportFailed(
-                    f"{self._sheet.name} has smaller numbers in the column {shown(pair.larger)} than in "
-                    f"{shown(pair.smaller)} on {pair.otherwise:,} of its first {pair.as_before + pair.otherwise:,} "
-                    "rows, unlike the sample of the mapping. If these headings are over the right columns, remove the "
-                    "pair from checks.larger in the mapping."
+                    sentence(
+                        "{sheet} has smaller numbers in the column {larger} than in {smaller} on {otherwise} of its "
+                        "first {rows} rows, unlike the sample of the mapping. If these headings are over the right "
+                        "columns, remove the pair from checks.larger in the mapping.",
+                        sheet=self._sheet.name,
+                        larger=shown(pair.larger),
+                        smaller=shown(pair.smaller),
+                        otherwise=f"{pair.otherwise:,}",
+                        rows=f"{pair.as_before + pair.otherwise:,}",
+                    )
                 )
 
 
@@ -380,30 +387,51 @@ class WrittenDates:
             counts = Counter(map(order_of, dates))
             if order != "ymd" and counts[other] > counts[order]:
                 example = min(day for day in dates if order_of(day) == other)
-                raise ImportFailed(f"{sheet} has {example}, but dates.order is {order}. Use --date-order {other}.")
+                raise ImportFailed(
+                    sentence(
+                        "{sheet} has {example}, but dates.order is {order}. Use --date-order {other}.",
+                        sheet=sheet,
+                        example=example,
+                        order=order,
+                        other=other,
+                    )
+                )
             if counts[order] or is_sure:
                 continue
             found = improbable_days(dates, mapping.dates, order, today, mapping.checks.days)
             if found:
                 raise ImportFailed(
-                    f"{sheet} has days from {found.days} if they are read as {order}, as the mapping says, but "
-                    f"{found.other_days} if they are read as {found.other_order}, which is more probable. Say which it "
-                    f"is with --date-order {order} or {found.other_order}, or remove checks.days from the mapping."
+                    sentence(
+                        "{sheet} has days from {days} if they are read as {order}, as the mapping says, but "
+                        "{other_days} if they are read as {other_order}, which is more probable. Say which it "
+                        "is with --date-order {order} or {other_order}, or remove checks.days from the mapping.",
+                        sheet=sheet,
+                        days=found.days,
+                        order=order,
+                        other_days=found.other_days,
+                        other_order=found.other_order,
+                    )
                 )
 
 
 def require_one_order(proved: Collection[str]) -> None:
     if len(proved) > 1:
         raise ImportFailed(
-            "some dates can only be day/month and others only month/day. Set dates.order in the mapping, or use "
-            "--date-order."
+            sentence(
+                "some dates can only be day/month and others only month/day. Set dates.order in the mapping, or "
+                "use --date-order."
+            )
         )
 
 
 def unknown_order(name: str, dates: Sequence[str]) -> OrderMissing:
     return OrderMissing(
-        f"the dates do not show whether the day or the month comes first: {name} has {dates[0]}. Use --date-order dmy "
-        "or --date-order mdy, or set dates.order in the mapping.",
+        sentence(
+            "the dates do not show whether the day or the month comes first: {name} has {dates}. Use "
+            "--date-order dmy or --date-order mdy, or set dates.order in the mapping.",
+            name=name,
+            dates=dates[0],
+        ),
         dates[:MOST_DATES],
     )
 
@@ -414,9 +442,13 @@ def format_of_numbers(amounts: Collection[str], name: str) -> NumberFormat:
     if found is None:
         example = cell_values.in_thousands_or_not(sorted(amounts))
         raise ImportFailed(
-            f"{name} has the amount {example}, which may have three decimals or be in thousands. Write a mapping with "
-            'a section [numbers], in which decimal is "." if they are decimals, otherwise ",", and use it with '
-            "--mapping."
+            sentence(
+                "{name} has the amount {example}, which may have three decimals or be in thousands. Write a "
+                'mapping with a section [numbers], in which decimal is "." if they are decimals, otherwise '
+                '",", and use it with --mapping.',
+                name=name,
+                example=example,
+            )
         )
     return found
 
@@ -427,11 +459,15 @@ def require_columns(sheet: Sheet, mapping_name: str, missing: Sequence[str]) -> 
         return
     encoding = ""
     if any(map(is_damaged, sheet.columns)):
-        encoding = (
-            " The header row is not text in the encoding of the mapping, or UTF-8 by default. Set file.encoding, or "
+        encoding = sentence(
+            "The header row is not text in the encoding of the mapping, or UTF-8 by default. Set file.encoding, or "
             "save the file in UTF-8."
         )
-    raise ImportFailed(
-        f"{sheet.name} has no column {shown_all(missing)}, which the mapping {mapping_name} names. Its columns are: "
-        f"{shown_all(list(sheet.columns))}.{encoding}"
+    problem = sentence(
+        "{sheet} has no column {missing}, which the mapping {mapping} names. Its columns are: {columns}.",
+        sheet=sheet.name,
+        missing=shown_all(missing),
+        mapping=mapping_name,
+        columns=shown_all(list(sheet.columns)),
     )
+    raise ImportFailed(joined(problem, encoding))

@@ -16,12 +16,13 @@ from msgspec import Struct, field
 
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
 from counterfoil.importing.results import ExportTotals, ImportedRecord, Reason, RejectedRow
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.values import EXACT, STATISTICS, TOTAL_WORDS, DateFormat, NumberFormat, day_in, number_in
 
-TOTALS_ROW = "a row of totals"
-NOT_COMPARED = "a row of totals that was not compared, because the export has more than 2,000"
-NO_ROW = "a line of text, or a row of another table, beside the table of the bills"
+TOTALS_ROW = sentence("a row of totals")
+NOT_COMPARED = sentence("a row of totals that was not compared, because the export has more than 2,000")
+NO_ROW = sentence("a line of text, or a row of another table, beside the table of the bills")
 MAX_TOTALS = 2000
 MAX_TRIED = 50_000
 """The number of sums of earlier rows that are tried for all totals of a sheet. Only wrong totals need that many."""

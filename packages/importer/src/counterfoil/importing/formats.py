@@ -22,6 +22,7 @@ from counterfoil.importing.members import member_records
 from counterfoil.importing.orders import JsonOrder, OrderImport, apis_of, json_text, list_names, read_orders
 from counterfoil.importing.preview import preview
 from counterfoil.importing.results import Imported, ImportFailed, NotRecognised, Preview
+from counterfoil.importing.sentences import joined, sentence
 from counterfoil.importing.sheets import OnRead, ignore_reads, open_table
 from counterfoil.importing.tables import ImportOptions, table_records
 
@@ -80,7 +81,9 @@ class KnownTable(Struct, frozen=True):
         content, name = mappings.read_mapping(path), path.name
         mapping = parse_mapping(content, name)
         if mapping.recognition is None:
-            raise ImportFailed(f"{name} has no section [recognise], so no file is recognised by it.")
+            raise ImportFailed(
+                sentence("{name} has no section [recognise], so no file is recognised by it.", name=name)
+            )
         recognition = replace(mapping.recognition, role=MEMBERS) if mapping.member else mapping.recognition
         return cls(format_name, path.read_text("utf-8-sig"), content, recognition, mapping.file.headings, is_own)
 
@@ -158,8 +161,12 @@ def open_export(
             raise
         parse_mapping(mapping, mapping_name)
         raise ImportFailed(
-            f"{mapping_name} has no bill.id, the column that identifies a bill. Set it. Without it, a mapping only "
-            f"changes that of a known format, and {error}"
+            sentence(
+                "{mapping_name} has no bill.id, the column that identifies a bill. Set it. Without it, a mapping "
+                "only changes that of a known format, and {error}",
+                mapping_name=mapping_name,
+                error=error,
+            )
         ) from error
     if payments:
         raise ImportFailed(ONLY_CSV)
@@ -175,7 +182,13 @@ def _open_recognised(
     for other in others:
         if (other.format_name, other.table is None) != (first.format_name, first.table is None):
             raise ImportFailed(
-                f"{first.path.name} has {first.title}, but {other.path.name} has {other.title}. Import them separately."
+                sentence(
+                    "{first} has {title}, but {other} has {title_2}. Import them separately.",
+                    first=first.path.name,
+                    title=first.title,
+                    other=other.path.name,
+                    title_2=other.title,
+                )
             )
     if first.format_name == NO_FORMAT:
         return Export(list(files), lambda: iter(()))
@@ -185,8 +198,13 @@ def _open_recognised(
         unused = [f"[{name}]" for name in mapping if name not in SECTIONS_OF_ORDERS]
         if unused:
             raise ImportFailed(
-                f"{mapping_name} has {', '.join(unused)}, which {first.title} do not use: what their fields mean does "
-                "not depend on a mapping. Remove it, or import their export as CSV."
+                sentence(
+                    "{mapping_name} has {unused}, which {title} do not use: what their fields mean does not depend "
+                    "on a mapping. Remove it, or import their export as CSV.",
+                    mapping_name=mapping_name,
+                    unused=", ".join(unused),
+                    title=first.title,
+                )
             )
         reading = OrderImport(APIS[first.format_name], parse_mapping(mapping, mapping_name), options)
         return Export(list(files), partial(reading.records, [file.path for file in files]))
@@ -215,7 +233,9 @@ def _records_of(
         return partial(table_records, mapping, options, tables, lines, payments)
     others = [*lines, *payments]
     if others:
-        raise ImportFailed(f"a mapping with [member] is for tables of members. Leave out {others[0].name}.")
+        raise ImportFailed(
+            sentence("a mapping with [member] is for tables of members. Leave out {name}.", name=others[0].name)
+        )
     return partial(member_records, mapping, options, tables)
 
 
@@ -233,9 +253,14 @@ def recognised(
         other = _recognised_table(path, tables, on_read, None)
         if other:
             raise _other_format(path, other.title, format_name, other.format_name)
-    as_what = f" as an export of {format_name}" if format_name else ""
-    text = f"{path.name} is not recognised by its headings{as_what}."
-    raise NotRecognised(text + _near_miss(path, tables, on_read))
+    text = sentence("{file} is not recognised by its headings.", file=path.name)
+    if format_name:
+        text = sentence(
+            "{file} is not recognised by its headings as an export of {format_name}.",
+            file=path.name,
+            format_name=format_name,
+        )
+    raise NotRecognised(joined(text, _near_miss(path, tables, on_read)))
 
 
 def _recognised_set(
@@ -298,7 +323,15 @@ def _open_set(known: RecognisedSet, options: ImportOptions) -> Export:
 
 
 def _other_format(path: Path, title: str, wanted: str, format_name: str) -> ImportFailed:
-    return ImportFailed(f"{path.name} has {title}, not {wanted}. Use --format {format_name}, or leave out --format.")
+    return ImportFailed(
+        sentence(
+            "{file} has {title}, not {wanted}. Use --format {format_name}, or leave out --format.",
+            file=path.name,
+            title=title,
+            wanted=wanted,
+            format_name=format_name,
+        )
+    )
 
 
 def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str:
@@ -319,12 +352,17 @@ def _near_miss(path: Path, tables: Sequence[KnownTable], on_read: OnRead) -> str
     columns = open_table(path, mappings.FileLayout(), is_near, on_read).sheet.columns
     for table in own:
         if table.kinds_of(columns):
-            return (
-                f" The mapping {table.format_name}.toml reads it with the other files of its export: name all of them."
+            return sentence(
+                "The mapping {mapping} reads it with the other files of its export: name all of them.",
+                mapping=f"{table.format_name}.toml",
             )
         lacking = missing(table, columns)
         if len(lacking) == 1 < len(table.recognition.columns):
-            return f" It nearly fits the mapping {table.format_name}.toml, but has no column {lacking[0]}."
+            return sentence(
+                "It nearly fits the mapping {mapping}, but has no column {column}.",
+                mapping=f"{table.format_name}.toml",
+                column=lacking[0],
+            )
     return ""
 
 
@@ -356,7 +394,14 @@ def is_json(path: Path) -> bool:
 def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
     known = ", ".join(f"{api.title} ({name})" for name, api in APIS.items())
     if format_name is not None and format_name not in APIS:
-        raise ImportFailed(f"{path.name} is JSON, which {format_name} does not export. Known are: {known}.")
+        raise ImportFailed(
+            sentence(
+                "{file} is JSON, which {format_name} does not export. Known are: {known}.",
+                file=path.name,
+                format_name=format_name,
+                known=known,
+            )
+        )
     orders = list(islice(read_orders(path, list_names()), OBJECTS_TRIED))
     found: set[str] = set()
     why = ""
@@ -364,15 +409,19 @@ def _recognised_orders(path: Path, format_name: str | None) -> RecognisedFile:
         if isinstance(order, JsonOrder):
             found.update(apis_of(order.content))
         elif not why:
-            why = f": line {order.line} {order.detail}"
+            why = sentence(": line {line} {problem}", line=order.line, problem=order.detail)
     fitting = [name for name in APIS if name in found]
     if format_name is None and not fitting:
         if not orders:
-            return RecognisedFile(path, NO_FORMAT, "an empty page of orders")
+            return RecognisedFile(path, NO_FORMAT, sentence("an empty page of orders"))
         raise ImportFailed(
-            f"{path.name} is JSON, but has no orders of a known format{why}. Known are: {known}. If it is one of them, "
-            "import it with `counterfoil import --format` and its name. If a program has wrapped its pages, save only "
-            "the pages."
+            sentence(
+                "{file} is JSON, but has no orders of a known format{why}. Known are: {known}. If a program "
+                "has wrapped its pages, save only the pages.",
+                file=path.name,
+                why=why,
+                known=known,
+            )
         )
     if format_name is not None and fitting and format_name not in fitting:
         raise _other_format(path, APIS[fitting[0]].title, APIS[format_name].title, fitting[0])
@@ -393,12 +442,18 @@ def _open_tables(
             paths[role].append(file.path)
     for same_role in tables.values():
         if len(same_role) > 1:
-            raise ImportFailed(f"{' and '.join(same_role)} show the same sales. Import only one of them.")
+            raise ImportFailed(
+                sentence("{same_role} show the same sales. Import only one of them.", same_role=" and ".join(same_role))
+            )
     alone = [file for file in files if file.table and file.table.recognition.alone]
     if alone and (options.is_of_folder or paths["lines"]):
         raise ImportFailed(
-            f"{alone[0].path.name} has {alone[0].title}, whose bills have other IDs than those of the format's other "
-            "files, so both would count. Import either this file alone or only the others, with `counterfoil import`."
+            sentence(
+                "{file} has {title}, whose bills have other IDs than those of the format's other files, so both "
+                "would count. Import either this file alone or only the others.",
+                file=alone[0].path.name,
+                title=alone[0].title,
+            )
         )
     bills, lines = list(tables["bills"].values()), list(tables["lines"].values())
     if bills and lines:
@@ -410,7 +465,9 @@ def _open_tables(
     encodings = {file.encoding for file in files}
     if len(encodings) > 1:
         names = " and ".join(file.path.name for file in files)
-        raise ImportFailed(f"{names} have different encodings. Save them in UTF-8, or import them separately.")
+        raise ImportFailed(
+            sentence("{names} have different encodings. Save them in UTF-8, or import them separately.", names=names)
+        )
     if encoding := encodings.pop():
         content = merged({"file": {"encoding": encoding}}, content)
     parse_mapping(mapping, mapping_name)
@@ -418,9 +475,14 @@ def _open_tables(
     lacking = [name for name in _missing_statuses(checked, files) if name not in checked.file.lacks]
     if lacking:
         raise ImportFailed(
-            f"{files[0].path.name} has no column {lacking[0]}, so voided bills would count as sales. Export it too, or "
-            "import a file that has it together with this one. If it has another heading here, add that to [headings] "
-            f'of a mapping. If you know that no bill was voided, use a mapping with lacks = ["{lacking[0]}"] in [file].'
+            sentence(
+                "{file} has no column {lacking}, so voided bills would count as sales. Export it too, or import "
+                "a file that has it together with this one. If it has another heading here, add that to "
+                "[headings] of a mapping. If you know that no bill was voided, use a mapping with lacks = "
+                '["{lacking}"] in [file].',
+                file=files[0].path.name,
+                lacking=lacking[0],
+            )
         )
     options = replace(options, is_built_in=not any(file.table and file.table.is_own for file in files))
     first = partial(preview, checked, paths["bills"][0], options.on_read, has_lines=bool(paths["lines"]))
@@ -435,7 +497,9 @@ def _open_members(
     for file in others:
         if (file.title, file.encoding) != (first.title, first.encoding):
             names = f"{first.path.name} ({first.title}) and {file.path.name} ({file.title})"
-            raise ImportFailed(f"{names} differ in what they have, or in their encoding. Import them separately.")
+            raise ImportFailed(
+                sentence("{names} differ in what they have, or in their encoding. Import them separately.", names=names)
+            )
     content = first.table.content if first.table else {}
     if first.encoding:
         content = merged({"file": {"encoding": first.encoding}}, content)
@@ -482,5 +546,5 @@ def own_tables(folder: Path | None) -> list[KnownTable]:
     if folder is None:
         return []
     if not folder.is_dir():
-        raise ImportFailed(f"{folder}, the folder of mappings, does not exist.")
+        raise ImportFailed(sentence("{folder}, the folder of mappings, does not exist.", folder=folder))
     return [KnownTable.read(path.stem, path, is_own=True) for path in sorted(folder.glob("*.toml"))]

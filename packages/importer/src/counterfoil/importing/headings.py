@@ -30,8 +30,7 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _TAKEN_OFF = re.compile(r"\([-−–][^)]*\)")
 _STATED_RATE = re.compile(r"(\d+(?:[.,]\d+)?)\s*%")
 _SHORTEST_PLURAL, _SHORTEST_NO_NAME = 4, 7
-LONGEST_HEADING = 60
-LONGEST_CODE = 2
+LONGEST_HEADING, LONGEST_READ, LONGEST_CODE = 60, 400, 2
 _SHORT: Final = {"amt": "amount"}
 NO_SALE = "test, a gift, a movement of cash or an unpaid bill"
 NO_ITEM = "tip, a payment, a deduction or a sum"
@@ -93,7 +92,8 @@ def _heading_words() -> list[frozenset[str]]:
 def _split(word: str) -> list[str]:
     """Return the words of which one like TIPAMOUNT consists, if that is clear."""
     ways: set[tuple[str, ...]] = set()
-    for words in _heading_words():
+    # There may be very many ways to split a word that is longer than a heading.
+    for words in _heading_words() if len(word) <= LONGEST_HEADING else ():
         ways.update(_ways_to_split(word, words))
     fewest_parts = min(map(len, ways), default=0)
     shortest = [way for way in ways if len(way) == fewest_parts]
@@ -224,7 +224,7 @@ def is_one_of(value: str, *path: str) -> bool:
 @cache
 def roles_of(heading: str) -> tuple[RoleMatch, ...]:
     """Return the roles that a heading may have, the most probable first."""
-    text = _STATED_RATE.sub("", re.sub(r" \(\d+\)$", "", heading))
+    text = _STATED_RATE.sub("", re.sub(r" \(\d+\)$", "", heading[:LONGEST_READ]))
     words = words_of(text)
     # A name with capital letters within it may be one word: PromptPay.
     joined = words_of(text.casefold())

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import asdict, fields, force_setattr
 
 from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.values import DateFormat, NumberFormat, check_zone
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
@@ -420,9 +421,11 @@ def read_mapping(path: Path | Traversable) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
-        raise ImportFailed(f"cannot read the mapping {path}: {error.strerror}") from error
+        raise ImportFailed(
+            sentence("cannot read the mapping {path}: {strerror}", path=path, strerror=error.strerror)
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise ImportFailed(f"the mapping {path} is not valid TOML: {error}") from error
+        raise ImportFailed(sentence("the mapping {path} is not valid TOML: {error}", path=path, error=error)) from error
 
 
 def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
@@ -456,7 +459,7 @@ def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
     try:
         return _parsed(_texts(content), name)
     except ValueError as error:
-        raise ImportFailed(f"{name}: {error}.") from error
+        raise ImportFailed(sentence("{name}: {error}.", name=name, error=error)) from error
 
 
 def _parsed(content: dict[str, Any], name: str) -> ImportMapping:

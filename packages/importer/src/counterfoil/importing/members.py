@@ -32,12 +32,13 @@ from counterfoil.importing.results import (
     RowProblem,
     SkippedRow,
 )
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import TableFile, TableRow, open_tables
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import AUTO, ERRORS, UnreadableCell, order_of, ordered_date, shown, shown_all
 from counterfoil.model.pos_values import record_id
 
-LEFT_OUT = "the mapping says that such rows are not members"
+LEFT_OUT = sentence("the mapping says that such rows are not members")
 MOST_VISITS = 50_000
 """With more visits than this, the record of a member would be too long."""
 MOST_LINES_NAMED = 5
@@ -94,7 +95,10 @@ class MemberImport:
     def __init__(self, mapping: ImportMapping, options: ImportOptions, paths: Sequence[Path]) -> None:
         if mapping.member is None or "id" not in mapping.member.fields:
             raise ImportFailed(
-                f"the mapping {mapping.name} does not say which column holds the member ID. Set member.id."
+                sentence(
+                    "the mapping {mapping} does not say which column holds the member ID. Set member.id.",
+                    mapping=mapping.name,
+                )
             )
         self._mapping = mapping
         self._options = options
@@ -124,9 +128,13 @@ class MemberImport:
         new = [name for name in sheet.columns if name not in mapping.file.columns]
         if mapping.file.columns and new:
             raise ImportFailed(
-                f"{sheet.name} has the columns {shown_all(new)}, which the export did not have when the mapping "
-                f"{mapping.name} was made. They may be points or credit. Map them, or add them to file.columns to "
-                "ignore them."
+                sentence(
+                    "{sheet} has the columns {new}, which the export did not have when the mapping {mapping} was "
+                    "made. They may be points or credit. Map them, or add them to file.columns to ignore them.",
+                    sheet=sheet.name,
+                    new=shown_all(new),
+                    mapping=mapping.name,
+                )
             )
 
     def _find_base(self) -> str:
@@ -140,7 +148,9 @@ class MemberImport:
                 + names
             )
         if record_id(found) is None:
-            raise ImportFailed(f"{shown(found)} cannot be the ID of a base: use up to 512 printable characters.")
+            raise ImportFailed(
+                sentence("{found} cannot be the ID of a base: use up to 512 printable characters.", found=shown(found))
+            )
         return found
 
     def _survey(self) -> _Survey:
@@ -178,8 +188,12 @@ class MemberImport:
             other = "mdy" if written.order == "dmy" else "dmy"
             if written.order != "ymd" and other in proved and not self._options.is_order_sure:
                 raise ImportFailed(
-                    f"some dates can only be in the order {other}, but dates.order is {written.order}. "
-                    f"Use --date-order {other}."
+                    sentence(
+                        "some dates can only be in the order {other}, but dates.order is {order}. Use --date-order "
+                        "{other}.",
+                        other=other,
+                        order=written.order,
+                    )
                 )
             return written.order
         require_one_order(proved)
@@ -411,19 +425,30 @@ class MemberImport:
         if known is None:
             if survey.tiers and not self._mapping.base.tiers:
                 yield ImportNote(
-                    f"the base {shown(self._base_id)} gets the tiers {shown_all(list(survey.tiers))}, in the order in "
-                    "which they occur. List them in [base] of a mapping, the lowest first, if their order matters."
+                    sentence(
+                        "the base {base_id} gets the tiers {tiers}, in the order in which they occur. List them in "
+                        "[base] of a mapping, the lowest first, if their order matters.",
+                        base_id=shown(self._base_id),
+                        tiers=shown_all(list(survey.tiers)),
+                    )
                 )
             return
         if unknown := [tier for tier in survey.tiers if tier not in known.tiers]:
             yield ImportNote(
-                f"the base {shown(known.id)} has no tier {shown_all(unknown)}, so members have no name of their tier. "
-                "Load a record of the base with it."
+                sentence(
+                    "the base {id} has no tier {unknown}, so members have no name of their tier. Load a record of "
+                    "the base with it.",
+                    id=shown(known.id),
+                    unknown=shown_all(unknown),
+                )
             )
         if "credit" in self._fields and not known.credit_enabled:
             yield ImportNote(
-                f"the base {shown(known.id)} has no store credit, so that of its members is read as 0. Load a record "
-                "of the base with creditEnabled."
+                sentence(
+                    "the base {id} has no store credit, so that of its members is read as 0. Load a record of the "
+                    "base with creditEnabled.",
+                    id=shown(known.id),
+                )
             )
 
 

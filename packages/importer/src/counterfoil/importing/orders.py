@@ -17,6 +17,7 @@ from counterfoil.importing.api_orders import ApiOrder, in_snake_case
 from counterfoil.importing.apis import APIS
 from counterfoil.importing.mapping import VOID, ImportMapping
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.tables import ImportOptions, shop_record
 from counterfoil.importing.values import shown
 from counterfoil.model.control_totals import MAX_REMEMBERED_BILLS
@@ -41,9 +42,9 @@ def read_orders(path: Path, list_names: Collection[str]) -> Iterator[JsonOrder |
     name, chunks = printable(path.name), json_text(path)
     start = next(chunks, b"")
     if not start.strip():
-        raise ImportFailed(f"{name} is empty.")
+        raise ImportFailed(sentence("{name} is empty.", name=name))
     if b"\0" in start:
-        raise ImportFailed(f"{name} is not UTF-8 text. Save the JSON in UTF-8.")
+        raise ImportFailed(sentence("{name} is not UTF-8 text. Save the JSON in UTF-8.", name=name))
     for line, text in split_orders(chain([start], chunks), list_names, name):
         yield _parsed(name, line, text)
 
@@ -59,7 +60,7 @@ def json_text(path: Path) -> Iterator[bytes]:
             else:
                 yield from chain([start.removeprefix(BYTE_ORDER_MARK)], chunks)
     except OSError as error:
-        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+        raise ImportFailed(sentence("cannot read {path}: {strerror}", path=path, strerror=error.strerror)) from error
 
 
 def split_orders(chunks: Iterable[bytes], list_names: Collection[str], file: str) -> Iterator[tuple[int, bytes]]:
@@ -68,7 +69,7 @@ def split_orders(chunks: Iterable[bytes], list_names: Collection[str], file: str
     for line, text in splitter.records(chunks):
         yield from _values(line, text)
     if splitter.is_within_record:
-        raise ImportFailed(f"{file} ends in the middle of the JSON text. It may be incomplete.")
+        raise ImportFailed(sentence("{file} ends in the middle of the JSON text. It may be incomplete.", file=file))
     if rest := splitter.rest():
         yield from _values(*rest)
 

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from counterfoil.importing.results import SkippedRow
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import TableRow
 from counterfoil.importing.sorted_rows import BillRows
 
 ONCE, ALL = "once", "all"
 """What a mapping says of rows with the same cells: the bill was printed again, or each of them counts."""
-SAME_ROW = "the same row again"
+SAME_ROW = sentence("the same row again")
 
 
 def second_print(rows: Sequence[TableRow]) -> Sequence[TableRow]:

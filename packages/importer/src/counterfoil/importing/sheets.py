@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.results import ImportFailed, Reason, RowProblem
+from counterfoil.importing.sentences import Sentence, sentence
 from counterfoil.importing.values import BLANKS, clean, shown
 from counterfoil.importing.workbooks import MAX_CELL, MAX_ROW, NoWorkbook, Workbook, WorkbookTooLarge
 from counterfoil.model.text import counted, printable
@@ -24,13 +25,15 @@ BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\
 WORKBOOK = b"PK\x03\x04"
 # The first bytes of files that are often mistaken for CSV, and what to do with such files.
 NOT_CSV = {
-    WORKBOOK: "is an Excel workbook or a ZIP archive, not CSV.",
-    b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls), or has a password. Save it as .xlsx without a password.",
-    b"\x1f\x8b": "is compressed with gzip. Unpack it first.",
-    b"%PDF": "is a PDF document. Export the bills as CSV.",
-    b"<": "is a web page or XML, even if its name ends in .xls. Export the bills as CSV or xlsx.",
-    b"{": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
-    b"[": "is JSON, not a table. Import it with `counterfoil import --format` and the name of its format.",
+    WORKBOOK: sentence("is an Excel workbook or a ZIP archive, not CSV."),
+    b"\xd0\xcf\x11\xe0": sentence(
+        "is an old Excel workbook (.xls), or has a password. Save it as .xlsx without a password."
+    ),
+    b"\x1f\x8b": sentence("is compressed with gzip. Unpack it first."),
+    b"%PDF": sentence("is a PDF document. Export the bills as CSV."),
+    b"<": sentence("is a web page or XML, even if its name ends in .xls. Export the bills as CSV or xlsx."),
+    b"{": sentence("is JSON, not a table. Import it without a mapping."),
+    b"[": sentence("is JSON, not a table. Import it without a mapping."),
 }
 CANDIDATES = ",;\t|"
 SAMPLE_BYTES = 64 * 1024
@@ -113,7 +116,13 @@ def open_tables(path: Path, layout: FileLayout, fits: Fits, on_read: OnRead = ig
     """Open a file, or all sheets of a workbook that have the same columns, such as one for each day."""
     first = open_table(path, layout, fits, on_read)
     if isinstance(first, CsvFile) and not first.encoding.startswith("utf") and _is_in_utf8(start_in_lines(path)):
-        raise ImportFailed(f"{printable(path.name)} is in UTF-8, but file.encoding of the mapping is {first.encoding}.")
+        raise ImportFailed(
+            sentence(
+                "{file} is in UTF-8, but file.encoding of the mapping is {encoding}.",
+                file=printable(path.name),
+                encoding=first.encoding,
+            )
+        )
     if isinstance(first, CsvFile):
         return [first]
     return [first, *map(first.other_sheet, first.same)]
@@ -124,7 +133,7 @@ def start_of(path: Path, size: int) -> bytes:
         with path.open("rb") as raw:
             return raw.read(size)
     except OSError as error:
-        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+        raise ImportFailed(sentence("cannot read {path}: {strerror}", path=path, strerror=error.strerror)) from error
 
 
 def start_in_lines(path: Path) -> bytes:
@@ -145,11 +154,11 @@ class CsvFile:
         start = start_in_lines(path)
         for mark, advice in NOT_CSV.items():
             if start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark):
-                raise ImportFailed(f"{self._name} {advice}")
+                raise ImportFailed(sentence("{name} {advice}", name=self._name, advice=advice))
         self.encoding = encoding_of(start, layout.encoding)
         lines = start.decode(self.encoding, "replace").splitlines()
         if not any(line.strip("\ufeff \t") for line in lines):
-            raise ImportFailed(f"{self._name} is empty.")
+            raise ImportFailed(sentence("{name} is empty.", name=self._name))
         separator = _SEPARATOR_LINE.fullmatch(lines[0])
         self._lines_to_skip = 1 if separator else 0
         self.delimiter = layout.delimiter or (separator[1] if separator else delimiter_of(lines, layout.heading_line))
@@ -249,7 +258,13 @@ class CsvFile:
             records = (record for record in self._records(text) if not isinstance(record, RowProblem))
             found = find_heading(records, layout, fits)
         if found is None:
-            raise ImportFailed(f"{self._name} has no header row: it ends before line {layout.heading_line or 1}.")
+            raise ImportFailed(
+                sentence(
+                    "{name} has no header row: it ends before line {line}.",
+                    name=self._name,
+                    line=layout.heading_line or 1,
+                )
+            )
         return found
 
     def _open(self) -> TextIO:
@@ -271,7 +286,9 @@ class _LatestLine:
             self.latest = line
             self.row_length += len(line)
             if self.row_length > MAX_ROW:
-                raise ImportFailed(f"{self._name} has a row of more than 4 MiB, so it is not an export of bills.")
+                raise ImportFailed(
+                    sentence("{name} has a row of more than 4 MiB, so it is not an export of bills.", name=self._name)
+                )
             yield line
 
 
@@ -321,7 +338,13 @@ class WorkbookFile:
                 yield TableRow(self.sheet, line, cells + [""] * (width - len(cells)))
 
     def _too_large(self, detail: str) -> ImportFailed:
-        return ImportFailed(f"{self._name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).")
+        return ImportFailed(
+            sentence(
+                "{name} {detail}, which is too much for a workbook. Save the sheet as CSV (UTF-8).",
+                name=self._name,
+                detail=detail,
+            )
+        )
 
     def _choose_sheets(self, fits: Fits | None) -> tuple[list[str], Heading, list[str]]:
         """Return the sheets with the table, its header row, and the hidden sheets that are like them."""
@@ -330,7 +353,14 @@ class WorkbookFile:
         visible = [title for title, sheet in sheets.items() if sheet.state == "visible"]
         wanted = self._layout.sheet
         if wanted is not None and wanted not in titles:
-            raise ImportFailed(f"{self._name} has no sheet {wanted}. Its sheets are: {', '.join(titles)}.")
+            raise ImportFailed(
+                sentence(
+                    "{name} has no sheet {wanted}. Its sheets are: {titles}.",
+                    name=self._name,
+                    wanted=wanted,
+                    titles=", ".join(titles),
+                )
+            )
         read = visible if wanted is None else [wanted]
         found: dict[str, Heading] = {}
         for title in titles if wanted is None else read:
@@ -341,11 +371,20 @@ class WorkbookFile:
         fitting = [title for title, heading in found.items() if heading.fits and title in read]
         chosen = fitting or [title for title in found if title in read]
         if not chosen:
-            raise ImportFailed(f"{self._name} is empty.")
+            raise ImportFailed(sentence("{name} is empty.", name=self._name))
         if any(found[title].names != found[chosen[0]].names for title in chosen) or (chosen[1:] and not fitting):
-            problem = "more than one sheet that fits" if fitting else "no sheet with the expected columns"
-            advice = "Set file.sheet in a mapping, or save the sheet that is meant as a file of its own."
-            raise ImportFailed(f"{self._name} has {problem}: {', '.join(chosen)}. {advice}")
+            problem = sentence("no sheet with the expected columns")
+            if fitting:
+                problem = sentence("more than one sheet that fits")
+            raise ImportFailed(
+                sentence(
+                    "{name} has {problem}: {chosen}. Set file.sheet in a mapping, or save the sheet that is meant "
+                    "as a file of its own.",
+                    name=self._name,
+                    problem=problem,
+                    chosen=", ".join(chosen),
+                )
+            )
         hidden = [title for title, one in found.items() if title not in read and one.names == found[chosen[0]].names]
         return chosen, found[chosen[0]], hidden
 
@@ -356,14 +395,15 @@ class WorkbookFile:
         except ImportFailed:
             raise
         except NoWorkbook:
-            raise ImportFailed(f"{self._name} is a ZIP archive. Unpack it first.") from None
+            raise ImportFailed(sentence("{name} is a ZIP archive. Unpack it first.", name=self._name)) from None
         except WorkbookTooLarge as error:
-            raise self._too_large(str(error)) from error
+            raise self._too_large(error.args[0]) from error
         except MemoryError as error:
-            raise self._too_large("needs more memory than this process may use") from error
+            raise self._too_large(sentence("needs more memory than this process may use")) from error
         except Exception as error:
             # A damaged workbook fails with errors of many kinds.
-            raise self._damaged(error) from error
+            problem = error.args[0] if error.args and isinstance(error.args[0], Sentence) else str(error)
+            raise self._damaged(problem) from error
 
     def _cells(self, title: str, marks: Sequence[str] = ()) -> Generator[tuple[int, list[str]], None, None]:
         """Yield the number and the texts of each row. `marks` has the decimal mark of each column."""
@@ -373,8 +413,14 @@ class WorkbookFile:
                     self._on_read()
                 yield row
 
-    def _damaged(self, error: Exception | str) -> ImportFailed:
-        return ImportFailed(f"{self._name} cannot be read as a workbook, so it may be damaged or incomplete: {error}")
+    def _damaged(self, error: str) -> ImportFailed:
+        return ImportFailed(
+            sentence(
+                "{name} cannot be read as a workbook, so it may be damaged or incomplete: {error}",
+                name=self._name,
+                error=error,
+            )
+        )
 
 
 TableFile = CsvFile | WorkbookFile
@@ -451,9 +497,18 @@ def delimiter_of(lines: list[str], heading_line: int | None) -> str:
 def numbered(names: list[str], file: str) -> dict[str, int]:
     """Return the position of each column. A name that occurs again gets a number, as in `Total (2)`."""
     if not names:
-        raise ImportFailed(f"{file} has no header row in the line where one is expected. Set file.headingLine.")
+        raise ImportFailed(
+            sentence("{file} has no header row in the line where one is expected. Set file.headingLine.", file=file)
+        )
     if len(names) > MAX_COLUMNS:
-        raise ImportFailed(f"{file} has {len(names):,} columns. At most {MAX_COLUMNS:,} can be read.")
+        raise ImportFailed(
+            sentence(
+                "{file} has {count} columns. At most {most} can be read.",
+                file=file,
+                count=f"{len(names):,}",
+                most=f"{MAX_COLUMNS:,}",
+            )
+        )
     columns: dict[str, int] = {}
     numbers: dict[str, int] = {}
     for position, name in enumerate(names):

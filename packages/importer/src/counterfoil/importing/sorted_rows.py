@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import Sheet, TableRow
 
 BILL, LINE, PAYMENT = 0, 1, 2
@@ -108,9 +109,12 @@ class SortedRows:
 
 def _failure(folder: str, error: sqlite3.Error) -> ImportFailed:
     return ImportFailed(
-        f"the temporary file in {folder} cannot be written: {error}. It "
-        "takes about as much space as the export. If there is not enough space, set TMPDIR "
-        "to another folder."
+        sentence(
+            "the temporary file in {folder} cannot be written: {error}. It takes about as much space as the "
+            "export. If there is not enough space, set TMPDIR to another folder.",
+            folder=folder,
+            error=error,
+        )
     )
 
 

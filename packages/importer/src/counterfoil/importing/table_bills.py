@@ -18,14 +18,14 @@ from counterfoil.importing.checks import RowChecks, check_equal
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
 from counterfoil.importing.repeated_rows import ALL, second_print
 from counterfoil.importing.results import Reason, RowProblem
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import EXACT, UnreadableCell, decimal_text, read_decimal, shown
 from counterfoil.model.calendar import zone_named
 from counterfoil.model.pos_values import record_id
 
-# The fields of lines and payments that are made negative in a refund. Other numbers, such as unit prices, are made
-# positive.
+# The fields of lines and payments that are negative in a refund. Other numbers, such as unit prices, are positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "rounding"
 # The time of day in a cell that begins with a day, also in 20261114180512 and in 45975.75.
@@ -158,8 +158,11 @@ class TableBillConverter:
         for rule in self._mapping.statuses:
             word = cell_text(rule.source, rows[0]) if positions_of(rule.source, rows[0].sheet) else ""
             if rule.values.get(word.casefold()) == SKIP:
-                reasons.append(f"{' and '.join(rule.source.columns)} is {word or 'empty'}")
-        reason = " and ".join(reasons) or "the mapping says that such bills are left out"
+                value, columns = word or sentence("empty"), " and ".join(rule.source.columns)
+                reasons.append(sentence("{columns} is {value}", columns=columns, value=value))
+        reason, *others = reasons or [sentence("the mapping says that such bills are left out")]
+        for other in others:
+            reason = sentence("{reason} and {other}", reason=reason, other=other)
         net = self._mapping.bill.fields.get("amounts.net")
         if net is None:
             return reason, None

@@ -18,6 +18,7 @@ from counterfoil.importing import mapping as mappings
 from counterfoil.importing import results, table_bills
 from counterfoil.importing.checks import HeadingCheck, WrittenDates, format_of_numbers, require_columns
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
+from counterfoil.importing.filled_cells import FilledDown
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import (
     BILL_FIELDS,
@@ -31,14 +32,15 @@ from counterfoil.importing.mapping import (
 )
 from counterfoil.importing.repeated_rows import ONCE, leave_out_repeated
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.values import ERRORS, is_rounded_id, shown, shown_all
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
-CANCELLED_LINE = "a cancelled line of a bill that is not in the bills file"
+CANCELLED_LINE = sentence("a cancelled line of a bill that is not in the bills file")
 HAS_NO_ID = "has no bill ID"
-NOT_BILLS = "the mapping says that such rows are not bills"
+NOT_BILLS = sentence("the mapping says that such rows are not bills")
 MAX_AMOUNTS = 10_000
 OTHER_OFFSET = re.compile(r"T[\d:.]+[+-](?!07:00|00:00)\d\d:\d\d$")
 # So many rows of numbers at the end of a table may be totals.
@@ -248,16 +250,27 @@ class TableImport:
             new = [name for name in sheet.columns if name not in mapping.file.columns]
             if mapping.file.columns and new:
                 raise ImportFailed(
-                    f"{sheet.name} has the columns {shown_all(new)}, which the export did not have when the mapping "
-                    f"{mapping.name} was made. They may change what a bill costs. Map them, or add them to "
-                    "file.columns to ignore them."
+                    sentence(
+                        "{sheet} has the columns {new}, which the export did not have when the mapping {mapping} was "
+                        "made. They may change what a bill costs. Map them, or add them to file.columns to "
+                        "ignore them.",
+                        sheet=sheet.name,
+                        new=shown_all(new),
+                        mapping=mapping.name,
+                    )
                 )
         named = list(mapping.file.fill_down)
         if mapping.totals and mapping.totals.column:
             named.append(mapping.totals.column)
         for name in named:
             if not any(name in table.sheet.columns for table in self._inputs):
-                raise ImportFailed(f"no file has the column {shown(name)}, which the mapping {mapping.name} names.")
+                raise ImportFailed(
+                    sentence(
+                        "no file has the column {name}, which the mapping {mapping} names.",
+                        name=shown(name),
+                        mapping=mapping.name,
+                    )
+                )
 
     def _key_needed(self, entry: str) -> ImportFailed:
         return ImportFailed(
@@ -272,24 +285,34 @@ class TableImport:
         for table in self._inputs:
             if table.sheet.hidden:
                 yield results.ImportNote(
-                    f"{table.sheet.name} has hidden sheets with the same columns, which are not read: "
-                    f"{', '.join(table.sheet.hidden)}. To read one, set file.sheet in a mapping, or show it in the "
-                    "workbook."
+                    sentence(
+                        "{sheet} has hidden sheets with the same columns, which are not read: {hidden}. To read one, "
+                        "set file.sheet in a mapping, or show it in the workbook.",
+                        sheet=table.sheet.name,
+                        hidden=", ".join(table.sheet.hidden),
+                    )
                 )
         if self._options.is_built_in:
             return
         if mapping.checks == mappings.SampleChecks() and not mapping.database:
             yield results.ImportNote(
-                f"{mapping.name} has no [checks], so little notices that a later file is written differently. "
-                "`counterfoil import FILE -o NEW.toml` asks about a sample and writes checks for it: copy [checks] and "
-                "file.columns into the mapping."
+                sentence(
+                    "{mapping} has no [checks], so little notices that a later file is written differently. "
+                    "`counterfoil import FILE -o NEW.toml` asks about a sample and writes checks for it: copy "
+                    "[checks] and file.columns into the mapping.",
+                    mapping=mapping.name,
+                )
             )
         for table in self._inputs:
             doubtful = self._unused_columns(table.sheet)
             if doubtful:
                 yield results.ImportNote(
-                    f"the mapping does not use these columns of {table.sheet.name}: {', '.join(doubtful)}. If one of "
-                    "them is paid in addition, or says that a bill does not count, the totals are wrong."
+                    sentence(
+                        "the mapping does not use these columns of {sheet}: {doubtful}. If one of them is paid in "
+                        "addition, or says that a bill does not count, the totals are wrong.",
+                        sheet=table.sheet.name,
+                        doubtful=", ".join(doubtful),
+                    )
                 )
 
     def _unused_columns(self, sheet: Sheet) -> list[str]:
@@ -620,32 +643,6 @@ class TableImport:
                 line_status = VOID if is_line and converter.is_cancelled(row) else status
                 totals.add(row, status, line_status, is_first=id(row.sheet) not in begun_sheets)
                 begun_sheets.add(id(row.sheet))
-
-
-class FilledDown:
-    """Fills the empty cells of columns that an export writes only where their value changes.
-
-    The columns are listed from the outer to the inner one: where an outer column changes, inner ones begin again. So a
-    bill without a table does not get the table of the bill before it.
-    """
-
-    def __init__(self, columns: Sequence[str], sheet: Sheet) -> None:
-        self._positions = [sheet.columns[name] for name in columns if name in sheet.columns]
-        self._above: dict[int, str] = {}
-
-    def fill(self, row: TableRow) -> None:
-        has_changed = False
-        for position in self._positions:
-            cell, above = row.cells[position], self._above.get(position, "")
-            if not cell and not has_changed:
-                row.cells[position] = above
-                continue
-            has_changed = has_changed or cell != above
-            self._above[position] = cell
-
-    def forget(self) -> None:
-        """Forget the values above, because a row that cannot be read may have changed them."""
-        self._above.clear()
 
 
 def _columns_of(tables: Iterable[TableMapping], field: str) -> set[str]:

@@ -18,6 +18,7 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.values import NO_RESULT, clean
 
 # A workbook that unpacks to more than this is refused, because a few kilobytes could then fill the memory. What is read
@@ -139,15 +140,15 @@ class Workbook:
             for _ in self._pieces(archive, self.sheets[title].part, sheet):
                 for line, found in sheet.taken():
                     if line <= latest:
-                        raise ValueError(f"row {line} comes after row {latest}")
+                        raise ValueError(sentence("row {line} comes after row {latest}", line=line, latest=latest))
                     latest = line
                     texts = self._texts(found, marks)
                     cells += len(texts)
                     length += sum(map(len, texts))
                     if cells > MAX_SHEET_CELLS:
-                        raise WorkbookTooLarge(f"has more than {MAX_SHEET_CELLS:,} cells")
+                        raise WorkbookTooLarge(sentence("has more than {most} cells", most=f"{MAX_SHEET_CELLS:,}"))
                     if length > MAX_UNPACKED:
-                        raise WorkbookTooLarge("has more than 256 MiB of text")
+                        raise WorkbookTooLarge(sentence("has more than 256 MiB of text"))
                     yield line, texts
 
     def _texts(self, found: "list[_Cell]", marks: Sequence[str]) -> list[str]:
@@ -208,12 +209,12 @@ class Workbook:
         parts = archive.infolist()
         unpacked = sum(part.file_size for part in parts)
         if unpacked > MAX_UNPACKED or unpacked > max(MAX_RATIO * size, ALWAYS_ALLOWED_BYTES):
-            raise WorkbookTooLarge(f"unpacks to {unpacked / 1024**2:,.0f} MiB")
+            raise WorkbookTooLarge(sentence("unpacks to {size} MiB", size=f"{unpacked / 1024**2:,.0f}"))
         if len(parts) > MAX_PARTS:
-            raise WorkbookTooLarge(f"has {len(parts):,} parts")
+            raise WorkbookTooLarge(sentence("has {parts} parts", parts=f"{len(parts):,}"))
         # Python unpacks other compressions without a limit, and Excel does not use them.
         if any(part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for part in parts):
-            raise ValueError("its compression is not that of a workbook")
+            raise ValueError(sentence("its compression is not that of a workbook"))
         for part in parts:
             self._on_read()
             with archive.open(part) as content:
@@ -231,7 +232,7 @@ class Workbook:
     def _pieces(self, archive: zipfile.ZipFile, part: str, parser: "_Parser") -> Iterator[None]:
         """Parse a part, and yield after each piece."""
         if _normal(part) not in self._names:
-            raise ValueError(f"it has no part {part}")
+            raise ValueError(sentence("it has no part {part}", part=part))
         with archive.open(self._names[_normal(part)]) as content:
             while piece := content.read(PIECE_BYTES):
                 self._on_read()
@@ -254,7 +255,7 @@ def _sheets(listed: Sequence[tuple[str, str, str]], relations: dict[str, tuple[s
         if kind == "worksheet":
             found[title] = SheetPart(target, state)
     if len({sheet.part for sheet in found.values()}) < len(found):
-        raise ValueError("two of its sheets are the same part")
+        raise ValueError(sentence("two of its sheets are the same part"))
     return found
 
 
@@ -278,9 +279,11 @@ class _Parser:
         self._expat.Parse(piece, False)  # noqa: FBT003 - its parameter has no name
         self._without_element += len(piece)
         if self._without_element > MAX_WITHOUT_ELEMENT:
-            raise WorkbookTooLarge("has a text or a tag of more than 2 MiB")
+            raise WorkbookTooLarge(sentence("has a text or a tag of more than 2 MiB"))
         if len(self._expat.intern) > MAX_NAMES:
-            raise WorkbookTooLarge(f"has more than {MAX_NAMES:,} names of elements and attributes in one part")
+            raise WorkbookTooLarge(
+                sentence("has more than {most} names of elements and attributes in one part", most=f"{MAX_NAMES:,}")
+            )
 
     def end(self) -> None:
         self._expat.Parse(b"", True)  # noqa: FBT003 - as above
@@ -296,9 +299,11 @@ class _Parser:
         self._elements += 1
         self._depth += 1
         if self._elements > self._max_elements:
-            raise WorkbookTooLarge(f"has more than {self._max_elements:,} elements in one part")
+            raise WorkbookTooLarge(
+                sentence("has more than {most} elements in one part", most=f"{self._max_elements:,}")
+            )
         if self._depth > MAX_DEPTH:
-            raise WorkbookTooLarge(f"has more than {MAX_DEPTH} elements in each other")
+            raise WorkbookTooLarge(sentence("has more than {most} elements in each other", most=MAX_DEPTH))
         self.started(self._local_name(name), attributes)
 
     def _end(self, name: str) -> None:
@@ -314,7 +319,7 @@ class _Parser:
         return local
 
     def _refuse(self, *_: Any) -> None:
-        raise ValueError("it declares a document type or entities, which no spreadsheet does")
+        raise ValueError(sentence("it declares a document type or entities, which no spreadsheet does"))
 
 
 class _Start(_Parser):
@@ -328,7 +333,7 @@ class _Start(_Parser):
             # A picture is no XML at all.
             return
         if len(start) == PIECE_BYTES and not self._elements:
-            raise ValueError("it has a part that begins with a very long comment or tag")
+            raise ValueError(sentence("it has a part that begins with a very long comment or tag"))
 
 
 class _Relations(_Parser):
@@ -343,7 +348,7 @@ class _Relations(_Parser):
         if name != "Relationship" or attributes.get("TargetMode") == "External":
             return
         if len(self.found) >= MAX_PARTS:
-            raise WorkbookTooLarge(f"refers to more than {MAX_PARTS:,} parts")
+            raise WorkbookTooLarge(sentence("refers to more than {most} parts", most=f"{MAX_PARTS:,}"))
         kind = attributes.get("Type", "").rpartition("/")[2]
         target = posixpath.normpath(posixpath.join("/", self._folder, attributes.get("Target", "")))
         self.found[attributes.get("Id", "")] = kind, target.removeprefix("/")
@@ -362,7 +367,7 @@ class _Content(_Parser):
             self.is_1904 = attributes.get("date1904") in ("1", "true")
         if name == "sheet":
             if len(self.sheets) >= MAX_PARTS:
-                raise WorkbookTooLarge(f"has more than {MAX_PARTS:,} sheets")
+                raise WorkbookTooLarge(sentence("has more than {most} sheets", most=f"{MAX_PARTS:,}"))
             relation = next((value for key, value in attributes.items() if key.endswith(":id")), "")
             self.sheets.append((attributes.get("name", ""), attributes.get("state", "visible"), relation))
 
@@ -391,7 +396,7 @@ class _TextParser(_Parser):
     def _add(self, text: str) -> None:
         self._text_length += len(text)
         if self._text_length > MAX_CELL:
-            raise WorkbookTooLarge("has a text of more than 1 MiB")
+            raise WorkbookTooLarge(sentence("has a text of more than 1 MiB"))
         if self._pieces is not None:
             self._pieces.append(text)
 
@@ -421,7 +426,7 @@ class _Strings(_TextParser):
             text = plain(self.collected())
             self._size += getsizeof(text) + 8
             if self._size > MAX_STRINGS_BYTES:
-                raise WorkbookTooLarge("has more than 128 MiB of texts")
+                raise WorkbookTooLarge(sentence("has more than 128 MiB of texts"))
             self.found.append(text)
 
 
@@ -443,7 +448,7 @@ class _Styles(_Parser):
             code = attributes.get("formatCode", "")
             self._codes[int(attributes["numFmtId"])] = code if len(code) <= MAX_FORMAT_LENGTH else ""
         if len(self._styles) > MAX_FORMATS or len(self._codes) > MAX_FORMATS:
-            raise WorkbookTooLarge(f"has more than {MAX_FORMATS:,} formats")
+            raise WorkbookTooLarge(sentence("has more than {most} formats", most=f"{MAX_FORMATS:,}"))
 
     def ended(self, name: str) -> None:
         if name == "cellXfs":
@@ -499,24 +504,26 @@ class _Sheet(_TextParser):
     def _count_other(self) -> None:
         self._others += 1
         if self._others > MAX_OTHER_ELEMENTS:
-            raise WorkbookTooLarge(f"has more than {MAX_OTHER_ELEMENTS:,} elements that are no rows and cells")
+            raise WorkbookTooLarge(
+                sentence("has more than {most} elements that are no rows and cells", most=f"{MAX_OTHER_ELEMENTS:,}")
+            )
 
     def _start_row(self, attributes: dict[str, str]) -> None:
         if self._row is not None:
-            raise ValueError(f"row {self._line} contains another row")
+            raise ValueError(sentence("row {line} contains another row", line=self._line))
         number = attributes.get("r")
         self._line = int(float(number)) if number else self._line + 1
         if self._line > MAX_SHEET_ROWS:
-            raise WorkbookTooLarge(f"has a row with a number above {MAX_SHEET_ROWS:,}")
+            raise WorkbookTooLarge(sentence("has a row with a number above {most}", most=f"{MAX_SHEET_ROWS:,}"))
         self._row, self._at, self._row_length = [], -1, 0
 
     def _start_cell(self, attributes: dict[str, str]) -> None:
         name = attributes.get("r")
         at = _column(name) if name else self._at + 1
         if at <= self._at:
-            raise ValueError(f"the cells of row {self._line} are not in order")
+            raise ValueError(sentence("the cells of row {line} are not in order", line=self._line))
         if at >= MAX_ROW_CELLS:
-            raise WorkbookTooLarge(f"has a row of more than {MAX_ROW_CELLS:,} cells")
+            raise WorkbookTooLarge(sentence("has a row of more than {most} cells", most=f"{MAX_ROW_CELLS:,}"))
         self._at = at
         self._cell = _Cell(at, attributes.get("t", "n"), int(attributes.get("s", 0)))
 
@@ -524,7 +531,7 @@ class _Sheet(_TextParser):
         assert self._cell is not None  # noqa: S101 - the caller has checked it
         if name == "v":
             if self._pieces is not None:
-                raise ValueError(f"a cell of row {self._line} has two values")
+                raise ValueError(sentence("a cell of row {line} has two values", line=self._line))
             self.collect()
         elif name == "f":
             self._cell.has_formula = True
@@ -535,7 +542,7 @@ class _Sheet(_TextParser):
         elif name == "t" and self._is_inline and not self._is_reading_aloud:
             self.collect()
         elif name in ("c", "row"):
-            raise ValueError(f"a cell of row {self._line} contains another one")
+            raise ValueError(sentence("a cell of row {line} contains another one", line=self._line))
         else:
             self._count_other()
 
@@ -561,14 +568,16 @@ class _Sheet(_TextParser):
         if cell.kind == "s" and text:
             number = int(text)
             if not 0 <= number < len(self._strings):
-                raise ValueError(f"a cell of row {self._line} has a text that the workbook does not contain")
+                raise ValueError(
+                    sentence("a cell of row {line} has a text that the workbook does not contain", line=self._line)
+                )
             text = self._strings[number]
         elif cell.kind in ("str", "inlineStr", "e"):
             text = plain(text)
         cell.text = text
         self._row_length += len(text)
         if self._row_length > MAX_ROW:
-            raise WorkbookTooLarge("has a row of more than 4 MiB")
+            raise WorkbookTooLarge(sentence("has a row of more than 4 MiB"))
         # A cell that only has a colour says nothing.
         if (text or cell.has_formula) and self._row is not None:
             self._row.append(cell)
@@ -589,7 +598,7 @@ def _column(name: str) -> int:
     """Return the number of the column of a cell such as AB12, counted from 0."""
     found = _COLUMN.fullmatch(name.upper())
     if found is None:
-        raise ValueError(f"{name[:40]!r} is not the name of a cell")
+        raise ValueError(sentence("{name} is not the name of a cell", name=repr(name[:40])))
     number = 0
     for letter in found[1]:
         number = number * 26 + ord(letter) - ord("A") + 1

@@ -41,7 +41,7 @@ def judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -
     is_compared = is_judged and not request.is_database
     same_sales = load_exports.other_ids(settings, export) if is_compared and export.has_other_ids else None
     if same_sales:
-        raise ImportFailed(same_sales)
+        raise ImportFailed(f"{same_sales} {load_exports.IF_OTHER_SALES}")
     if request.is_check:
         return None
     if is_judged and export.tally.wrong_totals:

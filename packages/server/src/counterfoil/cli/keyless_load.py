@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
+from msgspec import to_builtins
 
 from counterfoil.backends.sqlite import files
 from counterfoil.cli import load_exports, load_run
 from counterfoil.cli.load_run import LoadReport, doubt_texts, report_view
+from counterfoil.importing.sentences import texts_of
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import BUFFER_BYTES, File
@@ -59,6 +61,8 @@ def command(action: str, name: Path, *, other_ids: bool, accept_change: bool) ->
     same_sales = load_exports.other_ids(settings, records) if is_check and other_ids else None
     if same_sales:
         view["doubts"].append(same_sales)
+    view["texts"] = [to_builtins(text) for text in texts_of(view["doubts"])]
+    view["doubts"] = [str(text) for text in view["doubts"]]
     print_json(view)
     is_wrong = bool(report.summary.rejected or records.damage)
     return load_run.exit_status(report, is_wrong=is_wrong)

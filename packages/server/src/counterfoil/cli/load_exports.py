@@ -30,6 +30,7 @@ from counterfoil.importing.formats import own_tables
 from counterfoil.importing.mapping import KnownBase, merged, parse_mapping, read_mapping
 from counterfoil.importing.orders import apis_of, list_names
 from counterfoil.importing.results import REJECT_REASONS, ImportFailed
+from counterfoil.importing.sentences import sentence
 from counterfoil.ingest.checking import LenientLedger, checked_records
 from counterfoil.ingest.conversion_process import (
     OWN_CONVERTER,
@@ -158,6 +159,9 @@ def facts_for_import(settings: Settings) -> Facts:
     return facts
 
 
+IF_OTHER_SALES = "If they are other sales, import them again with --accept-change."
+
+
 def other_ids(settings: Settings, export: Source) -> str | None:
     """Return a sentence if the store has the sales of an export under other IDs: those of orders, or of checks."""
     if bootstrap.is_without_store(settings):
@@ -184,10 +188,12 @@ def other_ids(settings: Settings, export: Source) -> str | None:
         else:
             count = len(reads.stored_bills(shop, sorted(orders)))
         if count:
-            return (
-                f"the store has {counted(count, 'bill')} of shop {printable(shop)} on {day}, but none "
-                "of this export. They may be the same sales with other IDs, from another file of the POS: an order, or "
-                "its checks. If they are other sales, repeat the command with --accept-change."
+            return sentence(
+                "Bills that the store has of shop {shop} on {day}: {count}, but none of this export. They may be the "
+                "same sales with other IDs, from another file of the POS: an order, or its checks.",
+                shop=printable(shop),
+                day=day,
+                count=f"{count:,}",
             )
     return None
 
@@ -341,7 +347,7 @@ class ExportFile(File):
         say_notes(export)
         same_sales = other_ids(conversion.settings, export) if export.has_other_ids else None
         if same_sales:
-            return same_sales
+            return f"{same_sales} {IF_OTHER_SALES}"
         if export.tally.wrong_totals:
             return wrong_total(export)
         facts = facts_for_import(conversion.settings)

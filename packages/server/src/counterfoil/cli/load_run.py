@@ -22,6 +22,7 @@ from counterfoil.domain.intake import Intake, RejectedLine, accepted
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.importing.sentences import joined, sentence, sentence_of
 from counterfoil.ingest.checking import BillsCompared, CheckingLedger, RejectExamples
 from counterfoil.ingest.converters import converter_processes, free_cores
 from counterfoil.ingest.fields import FieldCounts, suggestion
@@ -390,51 +391,57 @@ def replacement_notes(guard: ReplacementGuard, advice: str) -> Iterator[str]:
 
 
 def _other_export(count: int) -> str:
-    return (
-        f"Lacking lines, all payments, the tip or the tax of the stored bill: {counted(count, 'bill')}. This looks "
-        "like another export of the same bills, or one that begins within a bill. Import both files together, in one "
-        "command."
+    return sentence(
+        "Bills that lack lines, all payments, the tip or the tax of the stored bill: {count}. This looks like another "
+        "export of the same bills, or one that begins within a bill. Import both files together.",
+        count=f"{count:,}",
     )
 
 
 def doubt_texts(report: LoadReport) -> list[str]:
     """Return a sentence or more about each doubt, without values of the records."""
-    texts = []
+    texts: list[str] = []
     for doubt in report.doubts:
-        is_replaced = doubt.measure == "replaced"
-        texts.append(would_replace(report.summary.guard) if is_replaced else f"{describe(doubt)}.")
+        if doubt.measure == "replaced":
+            texts.append(would_replace(report.summary.guard))
+        else:
+            texts.append(sentence("{description}.", description=sentence_of(describe(doubt))))
     return texts
 
 
 def would_replace(guard: ReplacementGuard) -> str:
     if guard.same_load or guard.has_same_sales:
-        where = "The store has most of these bills with the same times and totals"
+        where = sentence("The store has most of these bills with the same times and totals, but none of these IDs.")
         if guard.same_load:
-            where = f"Load {guard.same_load} has the same days with the same totals"
-        return (
-            f"{where}, but none of these IDs, so a load is stopped. These may be the same sales with other "
-            "IDs, for example because bill.id of the mapping was changed. Use the earlier mapping."
+            where = sentence(
+                "Load {load} has the same days with the same totals, but none of these IDs.", load=guard.same_load
+            )
+        advice = sentence(
+            "So a load is stopped. These may be the same sales with other IDs, for example because bill.id of the "
+            "mapping was changed. Use the earlier mapping."
         )
+        return joined(where, advice)
     others, found = guard.others - guard.incomplete, guard.moved + guard.others
-    text = (
-        f"{found:,} of {counted(guard.bills, 'bill')} would replace a stored bill by another one, so a load is "
-        "stopped. Other bills, with other lines or another total, or closed far apart or at another till: "
-        f"{others:,}. Only moved to another day, or by hours as in another time zone: {guard.moved:,}. Already "
-        f"written: {guard.written:,}."
+    text = sentence(
+        "Of {bills} bills, {found} would replace a stored bill by another one, so a load is stopped. Other bills, with "
+        "other lines or another total, or closed far apart or at another till: {others}. Only moved to another day, or "
+        "by hours as in another time zone: {moved}. Already written: {written}.",
+        bills=f"{guard.bills:,}",
+        found=f"{found:,}",
+        others=f"{others:,}",
+        moved=f"{guard.moved:,}",
+        written=f"{guard.written:,}",
     )
-
-    hint = (
-        (
-            "If the POS begins again with the same numbers every day, in every shop or at every "
-            "till, join the day, the shop or the till to bill.id in the mapping."
+    hint = ""
+    if others:
+        hint = sentence(
+            "If the POS begins again with the same numbers every day, in every shop or at every till, join the day, "
+            "the shop or the till to bill.id in the mapping."
         )
-        if others
-        else ("Compare the time zone of the mapping, of --timezone and of the shop with that of earlier loads.")
-        if guard.moved
-        else ""
-    )
+    elif guard.moved:
+        hint = sentence("Compare the time zone of the mapping and of the shop with that of earlier loads.")
     other_export = _other_export(guard.incomplete) if guard.incomplete else ""
-    return " ".join(filter(None, [text, other_export, hint]))
+    return joined(text, other_export, hint)
 
 
 def replacement_view(guard: ReplacementGuard) -> dict[str, object]:

@@ -1,12 +1,13 @@
 """The texts of a form in the language of a page. The importer writes them in English, with their templates."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from markupsafe import Markup
 
 from counterfoil.console.texts import Texts
-from counterfoil.importer.form import Form, FormText
+from counterfoil.importer.form import Form
+from counterfoil.importing.sentences import FormText
 
 _VALUE = re.compile(r"\{(\w+)\}")
 # A form comes from a process that reads foreign files, so its texts may contain each other without end.
@@ -14,11 +15,16 @@ DEEPEST = 4
 
 
 def form_text(t: Texts, form: Form | None, text: str) -> Markup:
-    """Return a text of a form in the language of the page, or in English and marked so.
+    """Return a text of a form in the language of the page."""
+    return import_text(t, form.texts if form else (), text)
+
+
+def import_text(t: Texts, texts: Iterable[FormText], text: str) -> Markup:
+    """Return a text of the importer in the language of the page, or in English and marked so.
 
     What was made of no template, such as a heading, is not translated.
     """
-    made_of = {made.text: made for made in form.texts} if form else {}
+    made_of = {made.text: made for made in texts}
     if t.language == "en" or text not in made_of:
         return Markup.escape(text)
     translated = _translated(t, made_of, text, DEEPEST)

@@ -38,7 +38,8 @@ from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import ConversionRequest, InputFile
 from counterfoil.importer.shop_questions import closing_question, group_question, order_form, zone_question
 from counterfoil.importing.mapping import read_mapping
-from counterfoil.importing.results import ImportFailed, Reason
+from counterfoil.importing.results import ExportTotals, ImportFailed, Reason
+from counterfoil.importing.sentences import FormText, sentence, texts_of
 from counterfoil.ingest.conversion_process import (
     OWN_CONVERTER,
     ConversionFailed,
@@ -52,8 +53,7 @@ from counterfoil.ingest.converted_exports import ConvertedExport, convert, read_
 from counterfoil.machine.uploaded_files import safe_name
 from counterfoil.model.calendar import quiet_closing
 from counterfoil.model.control_totals import TotalsReport
-from counterfoil.model.messages import Message
-from counterfoil.model.text import counted
+from counterfoil.model.messages import Message, MessageError, quoted
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
 from counterfoil.remembered_mappings import mapping_name, mappings_folder
@@ -69,6 +69,8 @@ NO_RESULT = Message(
     "The process that compares and loads records ended without a result (exit status {status}). If the status is -9, "
     "the machine had too little memory.",
 )
+CANNOT_READ = Message("cannot_read_files", "The files cannot be read: {why}.")
+READING_FAILED = Message("reading_failed", "The files cannot be read ({where}). Please report it.")
 # The exit statuses of a load that rejected some records, and of one that differs sharply from earlier ones.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
@@ -87,14 +89,17 @@ class _LoaderResult(Struct, rename="camel"):
     totals: TotalsReport
     rejected: int
     doubts: list[str]
+    texts: list[FormText] = []
+    """What the doubts were made of."""
 
 
 class _LoadHeld(Exception):
     """The records differ sharply from earlier ones, or would replace other bills. Nothing of them is loaded."""
 
-    def __init__(self, doubts: Sequence[str]) -> None:
+    def __init__(self, doubts: Sequence[str], texts: Sequence[FormText]) -> None:
         super().__init__(*doubts)
         self.doubts = tuple(doubts)
+        self.texts = tuple(texts)
 
 
 def begin_reading(settings: Settings, brought: BroughtIn) -> threading.Thread:
@@ -115,14 +120,23 @@ def _read(settings: Settings, brought: BroughtIn) -> None:
     except _Discarded:
         brought.delete_files()
     except (ConversionFailed, ImportFailed, StoreUnavailable, StoreMismatch, SettingsError) as error:
-        brought.stage = Failed(problem=str(error)[:MAX_PROBLEM])
+        brought.stage = _failed(error)
     except OSError as error:
-        brought.stage = Failed(problem=f"The files cannot be read: {error.strerror}.")
+        brought.stage = Failed(problem=CANNOT_READ(why=str(error.strerror)))
     except Exception as error:  # noqa: BLE001 - its message may have values of the file
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
         sys.stderr.write(f"counterfoil console: an import failed ({where}).\n")
-        brought.stage = Failed(problem=f"The files cannot be read ({where}). Please report it.")
+        brought.stage = Failed(problem=READING_FAILED(where=where))
+
+
+def _failed(error: MessageError, accepted_as: str | None = None) -> Failed:
+    """Return why files cannot be converted or loaded, in words of which a converter may have written too many."""
+    text = str(error)
+    if len(text) > MAX_PROBLEM:
+        return Failed(problem=quoted(text[:MAX_PROBLEM]), accepted_as=accepted_as)
+    texts = error.texts if isinstance(error, ConversionFailed) else texts_of(*error.args)
+    return Failed(problem=error.message.as_sentence(), texts=texts, accepted_as=accepted_as)
 
 
 def _require_kept(brought: BroughtIn) -> None:
@@ -203,8 +217,14 @@ def _with_mapping(settings: Settings, brought: BroughtIn, form: Form) -> Stage:
     try:
         totals = form.totals
         if totals is not None and not form.is_sample and export.tally.bills != totals.bills:
-            bills = counted(totals.bills, "bill")
-            raise ConversionFailed(f"{bills} in the form, but {export.tally.bills:,} converted. Please report it.")
+            raise ConversionFailed(
+                Message(
+                    "form_and_conversion",
+                    "{bills} bills in the form, but {converted} converted. Please report it.",
+                    bills=f"{totals.bills:,}",
+                    converted=f"{export.tally.bills:,}",
+                )
+            )
         return _checked(settings, brought, export, form)
     finally:
         export.close()
@@ -291,13 +311,10 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
         for line in export.lines():
             out.write(line.text + b"\n")
     tally = export.tally
-    doubts = [
-        f"{total.file}, line {total.line}: the file states that {total.column} is {total.stated:,f}, but its rows add "
-        f"up to {total.computed:,f}."
-        for total in tally.wrong_totals
-    ]
+    doubts = [_wrong_total(total) for total in tally.wrong_totals]
     process = _start_loader(settings, "check", records, ["--other-ids"] if export.has_other_ids else [])
     result = _result_of(process, brought, is_check=True)
+    texts = (*texts_of(doubts), *result.texts)
     doubts += result.doubts
     return Checked(
         form=form,
@@ -307,7 +324,19 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
         totals=result.totals,
         rejected=result.rejected,
         doubts=tuple(doubts),
+        texts=texts,
         records=records,
+    )
+
+
+def _wrong_total(total: ExportTotals) -> str:
+    return sentence(
+        "{file}, line {line}: the file states that {column} is {stated}, but its rows add up to {computed}.",
+        file=total.file,
+        line=total.line,
+        column=total.column,
+        stated=f"{total.stated:,f}",
+        computed=f"{total.computed:,f}",
     )
 
 
@@ -385,10 +414,10 @@ def _load(
         result = _result_of(process, brought, is_check=False)
     except _LoadHeld as held:
         _close_item(settings, handed.name)
-        brought.stage = replace(checked, doubts=held.doubts)
+        brought.stage = replace(checked, doubts=held.doubts, texts=held.texts)
         return
     except ConversionFailed as error:
-        brought.stage = Failed(problem=str(error)[:MAX_PROBLEM], accepted_as=handed.name)
+        brought.stage = _failed(error, accepted_as=handed.name)
         _change_item(settings, handed.name, reason=str(error))
     else:
         brought.stage = replace(handed, load=result.load)
@@ -447,7 +476,7 @@ def _result_of(process: "subprocess.Popen[bytes]", brought: BroughtIn, *, is_che
             raise ConversionFailed(NO_RESULT(status=process.returncode)) from None
         raise ConversionFailed(lines[-1].removeprefix("counterfoil: ")) from None
     if not is_check and process.returncode == SUDDEN_CHANGE:
-        raise _LoadHeld(result.doubts)
+        raise _LoadHeld(result.doubts, result.texts)
     return result
 
 

@@ -20,12 +20,14 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import Kind, PreviewMessage
+from counterfoil.importing.sentences import FormText
 from counterfoil.ingest.converted_exports import ConvertedExport, ImportTally
 from counterfoil.machine.files import temporary_folder
 from counterfoil.machine.private_listener import UploadBody
 from counterfoil.machine.uploaded_files import UploadedFile, UploadedForm, UploadRefused, receive
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.messages import Message
 from counterfoil.ports import Clock
 
 IMPORT_PATH: Final = "/imports"
@@ -88,13 +90,17 @@ class Checked(Struct, frozen=True, kw_only=True):
     """The number of records that a load would reject."""
     doubts: tuple[str, ...]
     """Why the store would not take them without asking."""
+    texts: tuple[FormText, ...] = ()
+    """What the doubts were made of."""
     records: Path
 
 
 class Failed(Struct, frozen=True, kw_only=True):
     """The files cannot be converted or loaded. The text says why and what to do."""
 
-    problem: str
+    problem: Message
+    texts: tuple[FormText, ...] = ()
+    """What the problem was made of, if its words are those of the importer."""
     accepted_as: str | None = None
     """If they were accepted, and the load has failed: the name under which they were to be loaded."""
 

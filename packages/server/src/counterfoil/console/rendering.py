@@ -4,7 +4,7 @@ A template gets the view of its page, the visit, and the language `t`. Macros ar
 texts depend on the language, and the age of a time on the visit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -31,7 +31,7 @@ from counterfoil.console.display import (
     percent,
     quantity,
 )
-from counterfoil.console.form_texts import form_text
+from counterfoil.console.form_texts import form_text, import_text
 from counterfoil.console.imports import FILES_KEPT
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Language, Texts
@@ -43,6 +43,7 @@ from counterfoil.domain.intake import outcome_of
 from counterfoil.domain.problems import what_to_do
 from counterfoil.importer.form import Form
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
+from counterfoil.importing.sentences import FormText
 from counterfoil.ingest.lines import REASONS
 from counterfoil.model.messages import NOTHING, Message, duration
 from counterfoil.model.text import format_usual, printable, size
@@ -70,6 +71,7 @@ def templates() -> Environment:
         change=change,
         change_texts=change_texts,
         files_kept=FILES_KEPT,
+        import_prefix=IMPORT_PREFIX,
         outcome_of=outcome_of,
         copy_fresh_since=copies.FRESH_SINCE,
         copy_list=_copy_list,
@@ -104,6 +106,7 @@ def templates() -> Environment:
         local_text=_local_text,
         message=_message,
         of_form=_of_form,
+        of_import=_of_import,
         money=money,
         name=name_of,
         number=number,
@@ -188,6 +191,12 @@ def _message(context: Context, message: Message) -> Markup:
 def _of_form(context: Context, text: str, form: Form | None) -> Markup:
     """Return a text of a form in the reader's language."""
     return form_text(_texts(context), form, text)
+
+
+@pass_context
+def _of_import(context: Context, text: str, texts: Iterable[FormText]) -> Markup:
+    """Return a text of the importer in the reader's language."""
+    return import_text(_texts(context), texts, text)
 
 
 @pass_context

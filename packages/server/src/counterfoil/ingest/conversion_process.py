@@ -22,7 +22,8 @@ from msgspec import Struct
 
 from counterfoil.importer import protocol
 from counterfoil.importer.protocol import Answer, ConversionRequest, EndMessage, FailedMessage
-from counterfoil.model.messages import MessageError
+from counterfoil.importing.sentences import FormText
+from counterfoil.model.messages import Message, MessageError
 from counterfoil.model.text import counted
 
 # With -P, a file in the working folder is never taken for a module.
@@ -51,7 +52,14 @@ class ConversionLimits(Struct, frozen=True, kw_only=True):
 
 
 class ConversionFailed(MessageError):
-    """An export cannot be converted, so nothing of it may be loaded. The message says why and what to do."""
+    """An export cannot be converted, so nothing of it may be loaded. The message says why and what to do.
+
+    `texts` are what the words of a converter were made of, from which a page can show them in another language.
+    """
+
+    def __init__(self, message: Message | str, texts: Sequence[FormText] = ()) -> None:
+        super().__init__(message)
+        self.texts = tuple(texts)
 
 
 class UnknownExport(ConversionFailed):
@@ -99,7 +107,14 @@ class ConversionProcess:
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
             )
         except OSError as error:
-            raise ConversionFailed(f"cannot start the converter {command[0]}: {error.strerror}.") from error
+            raise ConversionFailed(
+                Message(
+                    "converter_start",
+                    "cannot start the converter {command}: {strerror}.",
+                    command=command[0],
+                    strerror=str(error.strerror),
+                )
+            ) from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, allowed)
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
@@ -122,10 +137,22 @@ class ConversionProcess:
             try:
                 answer = protocol.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                text = f"{name} was not loaded: the converter wrote a line that is no message of it ({error})."
+                text = Message(
+                    "converter_line",
+                    "{name} was not loaded: the converter wrote a line that is no message of it ({error}).",
+                    name=name,
+                    error=str(error),
+                )
                 raise ConversionFailed(text) from error
             if answer.v != protocol.VERSION:
-                raise ConversionFailed(f"{name} was not loaded: the converter writes version {answer.v} of messages.")
+                raise ConversionFailed(
+                    Message(
+                        "converter_version",
+                        "{name} was not loaded: the converter writes version {v} of messages.",
+                        name=name,
+                        v=answer.v,
+                    )
+                )
             if isinstance(answer, FailedMessage):
                 self.is_ready = answer.cause != "memory" and not self._has_more
                 raise failure(answer, name, limits)
@@ -157,7 +184,13 @@ class ConversionProcess:
             # It has ended. Reading its answers says why.
             return
         except OSError as error:
-            raise ConversionFailed(f"cannot limit the memory of the converter: {error.strerror}.") from error
+            raise ConversionFailed(
+                Message(
+                    "converter_limit",
+                    "cannot limit the memory of the converter: {strerror}.",
+                    strerror=str(error.strerror),
+                )
+            ) from error
 
     def _lines(
         self, request: bytes, name: str, limits: ConversionLimits, on_wait: Callable[[], None]
@@ -168,12 +201,23 @@ class ConversionProcess:
             received += len(chunk)
             if received > limits.output_mib * MIB:
                 raise ConversionFailed(
-                    f"{name} was not loaded: converted, it has more than {limits.output_mib:,} MiB. Export fewer days "
-                    "at once, or raise the setting import_output_mb."
+                    Message(
+                        "converted_size",
+                        "{name} was not loaded: converted, it has more than {output_mib} MiB. Export fewer days at "
+                        "once, or raise the setting import_output_mb.",
+                        name=name,
+                        output_mib=f"{limits.output_mib:,}",
+                    )
                 )
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > MAX_MESSAGE_BYTES:
-                raise ConversionFailed(f"{name} was not loaded: the converter wrote a line of more than 16 MiB.")
+                raise ConversionFailed(
+                    Message(
+                        "converter_line_size",
+                        "{name} was not loaded: the converter wrote a line of more than 16 MiB.",
+                        name=name,
+                    )
+                )
             for number, line in enumerate(lines, start=1):
                 # What follows the last message would be taken for an answer to the next request.
                 self._has_more = number < len(lines) or bool(rest)
@@ -206,8 +250,13 @@ class ConversionProcess:
                     yield chunk
                 if seconds > limits.seconds:
                     raise ConversionFailed(
-                        f"{name} was not loaded: converting it took longer than {_duration(limits.seconds)}. Export "
-                        "fewer days at once, or raise the setting import_minutes."
+                        Message(
+                            "conversion_time",
+                            "{name} was not loaded: converting it took longer than {time}. Export fewer days at "
+                            "once, or raise the setting import_minutes.",
+                            name=name,
+                            time=_duration(limits.seconds),
+                        )
                     )
                 on_wait()
 
@@ -226,15 +275,25 @@ class ConversionProcess:
         status = self._process.wait()
         if status < 0:
             with suppress(ValueError):
-                ended = f"was ended by {signal.Signals(-status).name}"
-            advice = (
-                "If the memory of the machine was full, export fewer days at once, or lower the setting "
-                f"import_memory_mb, which is {limits.memory_mib:,}."
-            )
-        else:
-            ended, advice = f"ended with status {status}", "Try again, and report it if that does not help."
+                return ConversionFailed(
+                    Message(
+                        "converter_killed",
+                        "{name} was not loaded: the process that converts it was ended by {signal} before it was done. "
+                        "If the memory of the machine was full, export fewer days at once, or lower the setting "
+                        "import_memory_mb, which is {memory}.",
+                        name=name,
+                        signal=signal.Signals(-status).name,
+                        memory=f"{limits.memory_mib:,}",
+                    )
+                )
         return ConversionFailed(
-            f"{name} was not loaded: the process that converts it {ended} before it was done. {advice}"
+            Message(
+                "converter_ended",
+                "{name} was not loaded: the process that converts it ended with status {status} before it was done. "
+                "Try again, and report it if that does not help.",
+                name=name,
+                status=str(status),
+            )
         )
 
 
@@ -244,16 +303,29 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
         case "memory":
             _, most = resource.getrlimit(resource.RLIMIT_AS)
             if most != resource.RLIM_INFINITY and most < limits.memory_mib * MIB:
-                mebibytes, limit = most // MIB, "the limit of this process (`ulimit -v`)"
+                mebibytes = most // MIB
+                limit = Message("limit_of_process", "the limit of this process (`ulimit -v`)")
             else:
-                mebibytes, limit = limits.memory_mib, "the setting import_memory_mb"
+                mebibytes = limits.memory_mib
+                limit = Message("limit_of_setting", "the setting import_memory_mb")
             return MemoryFull(
-                f"{name} was not loaded: converting it takes more than {mebibytes:,} MiB of memory. Export "
-                f"fewer days at once, or raise {limit}."
+                Message(
+                    "conversion_memory",
+                    "{name} was not loaded: converting it takes more than {mebibytes} MiB of memory. Export "
+                    "fewer days at once, or raise {limit}.",
+                    name=name,
+                    mebibytes=f"{mebibytes:,}",
+                    limit=limit,
+                )
             )
         case "cells":
             return ConversionFailed(
-                f"{name} was not loaded: it has more than {limits.cells:,} cells. Export fewer days at once."
+                Message(
+                    "conversion_cells",
+                    "{name} was not loaded: it has more than {cells} cells. Export fewer days at once.",
+                    name=name,
+                    cells=f"{limits.cells:,}",
+                )
             )
         case "disk":
             return disk_full(name)
@@ -262,8 +334,15 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
         case "package":
             return ModuleNotFoundError(name=failed.text)
         case "error":
-            return ConversionFailed(f"{name} cannot be converted ({failed.text}). Please report it.")
-    return ConversionFailed(failed.text)
+            return ConversionFailed(
+                Message(
+                    "converter_error",
+                    "{name} cannot be converted ({text}). Please report it.",
+                    name=name,
+                    text=failed.text,
+                )
+            )
+    return ConversionFailed(failed.text, failed.texts if isinstance(failed.texts, tuple) else ())
 
 
 def _unknown(failed: FailedMessage) -> ConversionFailed:
@@ -280,8 +359,12 @@ def _unknown(failed: FailedMessage) -> ConversionFailed:
 
 def disk_full(name: str) -> DiskFull:
     return DiskFull(
-        f"{name} cannot be converted, because the disk for temporary files is full. Free up disk space, or set TMPDIR "
-        "to another folder."
+        Message(
+            "conversion_disk",
+            "{name} cannot be converted, because the disk for temporary files is full. Free up disk "
+            "space, or set TMPDIR to another folder.",
+            name=name,
+        )
     )
 
 
@@ -293,8 +376,10 @@ def name_of(request: ConversionRequest) -> str:
     return names[0] if names else "the database"
 
 
-def _duration(seconds: float) -> str:
-    return counted(int(seconds // 60), "minute") if seconds >= 60 else f"{seconds:g} seconds"
+def _duration(seconds: float) -> Message:
+    if seconds >= 60:
+        return Message("minutes", "{count:minute}", count=int(seconds // 60))
+    return Message("seconds_of_limit", "{seconds} seconds", seconds=f"{seconds:g}")
 
 
 # --- processes that wait for the next request ----------------------------------------

@@ -33,9 +33,11 @@ from counterfoil.importer.protocol import (
     ProgressMessage,
     RecordMessage,
     RejectMessage,
+    Texts,
     TotalsMessage,
 )
 from counterfoil.importing.results import IMPORT_PREFIX, ExportTotals, RejectedRow
+from counterfoil.importing.sentences import FormText
 from counterfoil.ingest.conversion_process import (
     OWN_CONVERTER,
     ConversionFailed,
@@ -48,11 +50,14 @@ from counterfoil.ingest.conversion_process import (
 )
 from counterfoil.ingest.lines import SourceLine
 from counterfoil.ingest.sources import BUFFER_BYTES, Source
+from counterfoil.model.messages import Message
 from counterfoil.model.text import printable
 
 # The records of small exports are kept in memory: a delivery may have many of them.
 MAX_KEPT_BYTES = 256 * 1024
 LINES_PER_CALL = 100
+# The texts of a foreign converter may all be different.
+MAX_TEXTS = 2_000
 RECORDS_PER_CALL = 1_000
 
 
@@ -85,11 +90,24 @@ class ImportTally(Struct):
     """The IDs of the shops that the export names and the store knows already."""
     recognised: dict[str, str] = {}
     """What each file was recognised as, by its name."""
+    texts: dict[str, FormText] = {}
+    """What the sentences about left out and rejected rows and the notes were made of, by the sentence."""
     export_totals: list[ExportTotals] = []
     """The totals that the export itself states."""
 
-    def leave_out(self, answer: LeftOutMessage) -> None:
-        """Count bills that are left out, and their money."""
+    def keep_texts(self, texts: Texts) -> None:
+        if isinstance(texts, tuple) and len(self.texts) < MAX_TEXTS:
+            self.texts.update({made.text: made for made in texts})
+
+    def skip(self, answer: LeftOutMessage) -> None:
+        """Count a row that is left out and, if it is the first of a bill, the money of the bill."""
+        if answer.reason not in self.skipped:
+            self.keep_texts(answer.texts)
+        self.skipped[answer.reason] += 1
+        if answer.bills:
+            self._leave_out(answer)
+
+    def _leave_out(self, answer: LeftOutMessage) -> None:
         before = self.left_out.get(answer.reason, LeftOutMoney())
         self.left_out[answer.reason] = LeftOutMoney(
             before.bills + answer.bills,
@@ -101,10 +119,13 @@ class ImportTally(Struct):
     def wrong_totals(self) -> list[ExportTotals]:
         return [total for total in self.export_totals if total.stated != total.computed]
 
-    def add(self, row: RejectedRow) -> None:
+    def add(self, row: RejectedRow) -> bool:
+        """Count a rejected row. Return whether it is one of the first, which are kept."""
         self.rejected[row.reason] += 1
-        if len(self.first_rejects) < MAX_REMEMBERED:
+        is_kept = len(self.first_rejects) < MAX_REMEMBERED
+        if is_kept:
             self.first_rejects.append(row)
+        return is_kept
 
     def rejected_rows(self, source: str | None = None) -> RejectedRows:
         """Return the rejected rows as a load stores them. They are of this source, or of the file that each names."""
@@ -224,9 +245,7 @@ class ConvertedExport(Source):
             case RejectMessage():
                 self._add_reject(answer)
             case LeftOutMessage():
-                self.tally.skipped[answer.reason] += 1
-                if answer.bills:
-                    self.tally.leave_out(answer)
+                self.tally.skip(answer)
             case TotalsMessage():
                 self._add_total(answer)
             case NoteMessage():
@@ -236,14 +255,25 @@ class ConvertedExport(Source):
             case EndMessage():
                 self._finish(answer)
             case FormMessage():
-                raise ConversionFailed(f"{self.name} was not loaded: the converter asks, but nobody was asked.")
+                raise ConversionFailed(
+                    Message(
+                        "converter_asks",
+                        "{file} was not loaded: the converter asks, but nobody was asked.",
+                        file=self.name,
+                    )
+                )
 
     def _add_record(self, answer: RecordMessage) -> None:
         record = bytes(answer.record)
         try:
             counted = _decode_counted(record)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            text = f"{self.name} was not loaded: the converter wrote a record that is none ({error})."
+            text = Message(
+                "converter_record",
+                "{file} was not loaded: the converter wrote a record that is none ({error}).",
+                file=self.name,
+                error=str(error),
+            )
             raise ConversionFailed(text) from error
         self.record_count += 1
         is_bill = counted.kind == "bill"
@@ -271,7 +301,8 @@ class ConvertedExport(Source):
     def _add_reject(self, answer: RejectMessage) -> None:
         bill = None if answer.bill is UNSET else answer.bill
         row = RejectedRow(answer.file, answer.line, answer.reason, answer.detail, bill)
-        self.tally.add(row)
+        if self.tally.add(row):
+            self.tally.keep_texts(answer.texts)
         self._rejects.write(json.encode(row) + b"\n")
 
     def _add_total(self, answer: TotalsMessage) -> None:
@@ -281,6 +312,7 @@ class ConvertedExport(Source):
     def _add_note(self, answer: NoteMessage) -> None:
         if answer.text:
             self.notes.append(answer.text)
+        self.tally.keep_texts(answer.texts)
         if answer.file is not UNSET and answer.recognised is not UNSET:
             self.tally.recognised[answer.file] = answer.recognised
 
@@ -298,9 +330,19 @@ class ConvertedExport(Source):
         said = (end.records, end.rejects, end.left_out, end.totals)
         if (*came, self._net) != (*said, end.net):
             raise ConversionFailed(
-                f"{self.name} was not loaded: its converter says that it wrote {end.records:,} records with a net of "
-                f"{end.net:,f}, and {sum(said[1:]):,} other results, but {self.record_count:,} records with a net of "
-                f"{self._net:,f}, and {sum(came[1:]):,} other results, have come. Please report it."
+                Message(
+                    "converter_counts",
+                    "{file} was not loaded: its converter says that it wrote {records} records with a net of "
+                    "{net}, and {results} other results, but {record_count} records with a net of {net_2}, and "
+                    "{results_2} other results, have come. Please report it.",
+                    file=self.name,
+                    records=f"{end.records:,}",
+                    net=f"{end.net:,f}",
+                    results=f"{sum(said[1:]):,}",
+                    record_count=f"{self.record_count:,}",
+                    net_2=f"{self._net:,f}",
+                    results_2=f"{sum(came[1:]):,}",
+                )
             )
 
     # --- after that -------------------------------------------------------------------
@@ -400,7 +442,9 @@ def read_form(
     finally:
         give_back(process)
     if found is None:
-        raise ConversionFailed(f"{name} was not read: the converter returned no form.")
+        raise ConversionFailed(
+            Message("converter_no_form", "{name} was not read: the converter returned no form.", name=name)
+        )
     return found
 
 
@@ -408,7 +452,14 @@ def _decoded_form(answer: FormMessage, name: str) -> Form:
     try:
         return form_of(bytes(answer.form))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConversionFailed(f"{name} was not read: the converter wrote a form that is none ({error}).") from error
+        raise ConversionFailed(
+            Message(
+                "converter_form",
+                "{name} was not read: the converter wrote a form that is none ({error}).",
+                name=name,
+                error=str(error),
+            )
+        ) from error
 
 
 class _MemoryOfOthers(Exception):

@@ -30,6 +30,7 @@ from counterfoil.importing.api_orders import (
 )
 from counterfoil.importing.mapping import SALE, VOID
 from counterfoil.importing.results import Reason, RowProblem
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.values import shown
 
 SUCCESSFUL = ("SUCCESS", "AUTH_COMPLETED")
@@ -58,10 +59,10 @@ class CloverOrder(ApiOrder):
         "voided": VOID,
     }
     skipped: ClassVar = {
-        "OPEN": "the order is still open",
-        "open": "the order is still open",
-        "PARTIALLY_PAID": "the order is not paid completely",
-        "test order": "the order is a test",
+        "OPEN": sentence("the order is still open"),
+        "open": sentence("the order is still open"),
+        "PARTIALLY_PAID": sentence("the order is not paid completely"),
+        "test order": sentence("the order is a test"),
     }
 
     def bill_id(self) -> str:

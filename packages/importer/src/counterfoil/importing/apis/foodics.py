@@ -31,6 +31,7 @@ from counterfoil.importing.api_orders import (
 )
 from counterfoil.importing.mapping import REFUND, SALE, VOID
 from counterfoil.importing.results import Reason, RowProblem
+from counterfoil.importing.sentences import sentence
 
 VOIDED_LINE = "5"
 IN_THE_HOUSE = "1"
@@ -57,11 +58,11 @@ class FoodicsOrder(ApiOrder):
     without_shop = "Request the orders with include=branch, or use --shop"
     statuses: ClassVar = {"4": SALE, "5": REFUND, "7": VOID}
     skipped: ClassVar = {
-        "1": "the order is still open",
-        "2": "the order is still open",
-        "3": "the order was declined",
-        "6": "the order was joined with another one",
-        "8": "the order is a draft",
+        "1": sentence("the order is still open"),
+        "2": sentence("the order is still open"),
+        "3": sentence("the order was declined"),
+        "6": sentence("the order was joined with another one"),
+        "8": sentence("the order is a draft"),
     }
 
     def bill_id(self) -> str:

@@ -30,6 +30,7 @@ from counterfoil.importing.api_orders import (
 )
 from counterfoil.importing.mapping import SALE, VOID
 from counterfoil.importing.results import Reason, RowProblem
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.values import shown
 
 CHANNELS = {"PICKUP": "pickup", "DELIVERY": "delivery", "SHIPMENT": "shipment"}
@@ -66,9 +67,9 @@ class SquareOrder(ApiOrder):
     request = "Request complete orders from the Orders API"
     statuses: ClassVar = {"COMPLETED": SALE, "CANCELED": VOID, "failed return": VOID}
     skipped: ClassVar = {
-        "OPEN": "the order is still open",
-        "DRAFT": "the order is still open",
-        "open, but paid": "the order is paid, but still open. Close it in Square, then import it again",
+        "OPEN": sentence("the order is still open"),
+        "DRAFT": sentence("the order is still open"),
+        "open, but paid": sentence("the order is paid, but still open. Close it in Square, then import it again"),
     }
 
     def bill_id(self) -> str:

@@ -342,7 +342,7 @@ def as_json(_: Visit, view: ImportView) -> dict[str, Any]:
         "rejectedRows": view.tally.rejected.total() if view.tally else 0,
         "leftOut": {reason: str(money.net) for reason, money in view.tally.left_out.items()} if view.tally else {},
         "doubts": list(view.checked.doubts) if view.checked else [],
-        "problem": view.failed.problem if view.failed else None,
+        "problem": str(view.failed.problem) if view.failed else None,
     }
 
 
