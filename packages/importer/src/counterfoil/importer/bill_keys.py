@@ -75,15 +75,16 @@ def _key_of_sale(table: ExportTable, ranks: Ranks, parts: KeyParts) -> BillKey:
         reason = "the numbers increase from day to day, and repeat between " + " and ".join(joined)
         return BillKey((*joined, number.name), reason, is_proven=True)
     has_day = _contain_days(number, days)
+    reason = "the IDs contain the day" if has_day else "numbers may start again every day"
     names: list[str] = []
     if parts.dated and not has_day:
         best = min(parts.dated, key=lambda column: (ranks.closing(column) == OTHER_TIME, column.has_times))
         names.append(best.name)
     if parts.shop and len(parts.shop.distinct) > 1:
         names.append(parts.shop.name)
-    tills = [till.name for till in parts.tills if _has_own_bills(table, till, [*names, number.name], parts.times)]
-    reason = "the IDs contain the day" if has_day else "numbers may start again every day"
-    return BillKey((*names, *tills, number.name), reason, is_proven=has_day)
+    of_sale = [*names, number.name]
+    names += [till.name for till in parts.tills if _has_own_bills(table, till, of_sale, parts.times)]
+    return BillKey((*names, number.name), reason, is_proven=has_day)
 
 
 # --- what the numbers show ---------------------------------------------------------------
@@ -129,9 +130,12 @@ def _increases(number: TableColumn, days: Sequence[date | None], groups: Sequenc
     numbers = [last_number(value) for value in number.values]
     if len(set(known)) < DAYS_OF_PROOF or len(known) < len(days) or not all(numbers):
         return False
-    places = [tuple(column.values[row] for column in groups) for row in range(len(days))]
-    ordered = sorted(zip(places, known, numbers, strict=True))
-    for (place, day, count), (next_place, next_day, next_count) in pairwise(ordered):
+    rows = []
+    for row, day in enumerate(known):
+        place = tuple(column.values[row] for column in groups)
+        rows.append((place, day, numbers[row]))
+    rows.sort()
+    for (place, day, count), (next_place, next_day, next_count) in pairwise(rows):
         if place == next_place and day != next_day and count >= next_count:
             return False
     return True
@@ -144,10 +148,11 @@ def _has_own_bills(table: ExportTable, till: TableColumn, key: Sequence[str], ti
     """
     of_several_tills = at_same_time = 0
     for rows in bills_of(table, key):
-        if len({till.values[row] for row in rows}) > 1:
-            moments = {tuple(column.values[row] for column in times) for row in rows}
-            of_several_tills += 1
-            at_same_time += len(moments) == 1
+        if till.is_same_in([rows]):
+            continue
+        of_several_tills += 1
+        if all(column.is_same_in([rows]) for column in times):
+            at_same_time += 1
     return at_same_time * 10 <= of_several_tills
 
 
@@ -193,16 +198,15 @@ def find_kinds(table: ExportTable, ranks: Ranks, number: TableColumn, interview:
         if len(column.distinct) > FEW_VALUES or ranks.role(column) in NUMBER_ROLES:
             continue
         meanings = _answered_states(ranks, column, interview)
-        is_both = False
-        for rows in repeated:
-            found = {meanings[column.values[row]] for row in rows}
-            if len(found) > 1 and found != {SALE, REFUND}:
-                is_both = False
-                break
-            is_both = is_both or len(found) > 1
-        if is_both:
+        if _are_sales_and_refunds([{meanings[column.values[row]] for row in rows} for rows in repeated]):
             return [column]
     return []
+
+
+def _are_sales_and_refunds(states: Sequence[set[str | None]]) -> bool:
+    """Return whether some numbers are those of a sale and its refund, and all others of one state."""
+    several = [states_of_number for states_of_number in states if len(states_of_number) > 1]
+    return bool(several) and all(states_of_number == {SALE, REFUND} for states_of_number in several)
 
 
 def _answered_states(ranks: Ranks, column: TableColumn, interview: Interview) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ in the short list. Everywhere else a word orders the options of a question, or i
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property, lru_cache
 
 from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
@@ -125,14 +126,16 @@ class Ranks:
 
     def _deducted(self) -> list[str]:
         """Return the charges and payments that nearly always have the sign opposite to that of the row's total."""
-        totals = [column for name, column in self.table.columns.items() if self._roles[name] in TOTAL_ROLES]
-        sizes = [next(filter(None, (one.amount(row) for one in totals)), 0) for row in range(len(self.table.rows))]
+        columns = self.table.columns
+        totals = [column for name, column in columns.items() if self._roles[name] in TOTAL_ROLES]
+        total_of_row: list[Decimal] = []
+        for row in range(len(self.table.rows)):
+            amounts = (total.amount(row) for total in totals)
+            total_of_row.append(next(filter(None, amounts), Decimal()))
         found = []
-        for name, column in self.table.columns.items():
-            if self._roles[name] in _TAKEN_OFF:
-                products = [column.amount(row) * size for row, size in enumerate(sizes)]
-                if sum(one < 0 for one in products) > 4 * sum(one > 0 for one in products):
-                    found.append(name)
+        for name, column in columns.items():
+            if self._roles[name] in _TAKEN_OFF and _has_opposite_sign(column, total_of_row):
+                found.append(name)
         return found
 
     # --- times, places and counts ------------------------------------------------------
@@ -179,15 +182,22 @@ class Ranks:
     @cached_property
     def countries(self) -> dict[str, str]:
         """The language of the headings and the currency, which show where the export is from, by what they show."""
-        columns = [
-            one for one in self.table.columns.values() if self.is_named_as_amount(one) or self.role(one) == "currency"
-        ]
-        texts = [text for column in columns for text in (column.name, *column.distinct[:FEW_VALUES])]
-        currency = next((found[0] for text in texts if (found := cell_values.COUNTRY_CURRENCY.search(text))), "")
+        currency = self._currency_of_country()
         return {
             "the headings are not in English": headings.language_of(self.table.columns),
             f"amounts are in {currency}": currency,
         }
+
+    def _currency_of_country(self) -> str:
+        """Return the first currency in amounts, or in their headings, that shows a country, or an empty text."""
+        for column in self.table.columns.values():
+            if not self.is_named_as_amount(column) and self.role(column) != "currency":
+                continue
+            for text in (column.name, *column.distinct[:FEW_VALUES]):
+                found = cell_values.COUNTRY_CURRENCY.search(text)
+                if found:
+                    return found[0]
+        return ""
 
     # --- states --------------------------------------------------------------------------
 
@@ -215,7 +225,9 @@ class Ranks:
 
     def states(self, column: TableColumn) -> dict[str, str | None]:
         """Return what each value of a column says by the short list, or None. An empty cell is a value, too."""
-        values = [*column.distinct, *([] if column.is_filled else [""])]
+        values = list(column.distinct)
+        if not column.is_filled:
+            values.append("")
         found = headings.statuses_of(column.name, values)
         for value, meaning in found.items():
             if meaning and not is_flag(value) and headings.says_more(value):
@@ -240,8 +252,12 @@ class Ranks:
     def probable_state(self, column: TableColumn, value: str) -> str:
         """Return what a value most probably says about a bill, to order the options of a question."""
         meaning = headings.statuses_of(column.name, [value])[value] or headings.status_of(value)
-        exception = headings.exception_in(value) if meaning is None else None
-        return meaning or (exception if exception in (VOID, REFUND) else SKIP if exception else SALE)
+        if meaning:
+            return meaning
+        exception = headings.exception_in(value)
+        if exception in (VOID, REFUND):
+            return exception
+        return SKIP if exception else SALE
 
     def doubtful_values(self, column: TableColumn, *, is_item: bool) -> list[str]:
         """Return the values with a word that may say that a bill is no sale, or a row no item."""
@@ -254,12 +270,14 @@ class Ranks:
         is_spoken = role in ("method", "channel", "type")
         found = []
         for value in column.distinct:
+            if is_item and headings.charge_of(value) == "tip":
+                continue
             is_exception = headings.exception_in(value, is_item=is_item, is_name=is_name)
             # A remark such as `hold the ice` says nothing about the bill.
             is_open = is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP
-            is_unknown_way = role == "method" and not (headings.names_payment(value) or headings.flag_of(value))
-            is_tip = is_item and headings.charge_of(value) == "tip"
-            if (is_exception or is_open or (is_unknown_way and len(column.distinct) <= FEW_VALUES)) and not is_tip:
+            is_named_way = headings.names_payment(value) or headings.flag_of(value)
+            is_unknown_way = role == "method" and not is_named_way and len(column.distinct) <= FEW_VALUES
+            if is_exception or is_open or is_unknown_way:
                 found.append(value)
         return found
 
@@ -306,26 +324,28 @@ class Ranks:
         known = [meaning for meaning in headings.statuses_of(column.name, values).values() if meaning]
         if len(known) == len(values) and (VOID in known or REFUND in known):
             return True
-        filled = [other for other in self.table.columns.values() if other.filled]
-        is_foreign = sum(self.role(other) is None for other in filled) * 3 >= len(filled) > 2
         are_flags = all(map(is_flag, values))
-        are_codes = all(value.isalnum() and len(value) <= headings.LONGEST_CODE and value != "0" for value in values)
-        texts = [value for value in values if not headings.is_placeholder(value)]
-        has_numbers = all(any(map(str.isdigit, value)) for value in texts) and not are_codes
-        is_everywhere = column.filled * 10 >= len(column.values) * 9 and len(values) * 2 <= len(column.values)
+        harmless = ("tax_modes", "harmless_flags") if are_flags else ("tax_modes", "groups", "people")
+        is_harmless = any(headings.names(column.name, table) for table in harmless)
+        if is_harmless and not any(map(headings.exception_in, values)):
+            return False
+        if headings.are_names(values) or len(values) > MOST_STATES or len({*column.values}) == 1:
+            return False
+        if are_flags:
+            return True
+        if _are_numbered(values):
+            return False
+        rows = len(column.values)
+        is_everywhere = column.filled * 10 >= rows * 9 and len(values) * 2 <= rows
         # Such as a star on some bills.
-        is_rare_mark = (
-            len(values) == 1 and len(values[0]) <= headings.LONGEST_CODE and column.filled * 2 < len(column.values)
-        )
-        groups = ["tax_modes", *(["harmless_flags"] if are_flags else ["groups", "people"])]
-        is_named = any(headings.names(column.name, table) for table in groups)
-        is_group = is_named and not any(map(headings.exception_in, values))
-        if is_group or headings.are_names(values):
-            return False
-        is_possible = is_foreign or are_flags or is_everywhere or is_rare_mark
-        if not is_possible or (has_numbers and not are_flags):
-            return False
-        return len(values) <= MOST_STATES and len({*column.values}) > 1
+        is_rare_mark = len(values) == 1 and len(values[0]) <= headings.LONGEST_CODE and column.filled * 2 < rows
+        return is_everywhere or is_rare_mark or self._are_headings_unknown()
+
+    def _are_headings_unknown(self) -> bool:
+        """Return whether so many headings say nothing that they may be in a language that is not known."""
+        filled = [column for column in self.table.columns.values() if column.filled]
+        unknown = [column for column in filled if self.role(column) is None]
+        return len(filled) > 2 and len(unknown) * 3 >= len(filled)
 
     def is_reference(self, column: TableColumn) -> bool:
         return headings.names(column.name, "references")
@@ -371,6 +391,25 @@ def _is_bare(heading: str) -> bool:
 def is_flag(value: str) -> bool:
     is_amount = any(map(str.isdigit, value)) and not value.isdigit()
     return not is_amount and (headings.flag_of(value) is not None or headings.is_placeholder(value))
+
+
+def _are_numbered(values: Sequence[str]) -> bool:
+    """Return whether all values have digits and some are longer than a code, as in `Table 12`."""
+    are_codes = all(value.isalnum() and len(value) <= headings.LONGEST_CODE and value != "0" for value in values)
+    if are_codes:
+        return False
+    texts = [value for value in values if not headings.is_placeholder(value)]
+    return all(any(map(str.isdigit, text)) for text in texts)
+
+
+def _has_opposite_sign(column: TableColumn, totals: Sequence[Decimal]) -> bool:
+    """Return whether a column nearly always has the sign opposite to that of the total of the row."""
+    equal = opposite = 0
+    for row, total in enumerate(totals):
+        product = column.amount(row) * total
+        equal += product > 0
+        opposite += product < 0
+    return opposite > 4 * equal
 
 
 def is_flag_column(column: TableColumn) -> bool:

@@ -284,12 +284,22 @@ def format_with_thousands(cells: Collection[str], texts: Iterable[str] = ()) -> 
 def format_of_amounts(cells: Collection[str]) -> NumberFormat | None:
     """Return how amounts are written, or None if 25.000 among them may be twenty-five or twenty-five thousand."""
     formats = formats_shown(cells)
-    if not in_thousands_or_not(cells):
-        return formats[0] if len(formats) == 1 else POINT
-    found = format_with_thousands(cells) if not formats else formats[0] if len(formats) == 1 else None
+    are_thousands_possible = in_thousands_or_not(cells)
+    if len(formats) > 1:
+        return None if are_thousands_possible else POINT
+    if formats:
+        [found] = formats
+    elif are_thousands_possible:
+        of_country = format_with_thousands(cells)
+        if of_country is None:
+            return None
+        found = of_country
+    else:
+        return POINT
     # Some currencies have three decimals, but then all amounts have them.
     has_other_decimals = any(number_shape(cell, ".")[0] not in (0, 3) for cell in cells)
-    return None if found == POINT and has_other_decimals else found
+    is_refuted = are_thousands_possible and found == POINT and has_other_decimals
+    return None if is_refuted else found
 
 
 def _exact(text: str, cell: str) -> Decimal:
@@ -468,14 +478,17 @@ def has_day(cell: str, day: date) -> bool:
 @lru_cache(maxsize=256)
 def read_zone(cell: str) -> tzinfo | None:
     """Return the time zone that a cell names, or None if it is empty or not known."""
-    if named := zone_named(_ZONES.get(cell.casefold(), cell)):
+    named = zone_named(_ZONES.get(cell.casefold(), cell))
+    if named:
         return named
     found = _ZONE_OFFSET.fullmatch(cell)
     if not cell or found is None:
         return None
     hours, minutes = int(found[2] or 0), int(found[3] or 0)
+    if hours > 14 or minutes > 59:
+        return None
     offset = timedelta(hours=hours, minutes=minutes)
-    return timezone(-offset if found[1] == "-" else offset) if hours <= 14 and minutes <= 59 else None
+    return timezone(-offset if found[1] == "-" else offset)
 
 
 def ordered_date(cell: str) -> str | None:
@@ -486,8 +499,10 @@ def ordered_date(cell: str) -> str | None:
 
 def order_in_zone(name: str) -> str | None:
     """Return the order of day, month and year that is usual in a time zone, or None if it is not known."""
-    orders = {"dmy": "day_first_zones", "mdy": "month_first_zones"}
-    return next((order for order, zones in orders.items() if name.startswith(tuple(_COUNTRIES[zones].split()))), None)
+    for order, zones in (("dmy", "day_first_zones"), ("mdy", "month_first_zones")):
+        if name.startswith(tuple(_COUNTRIES[zones].split())):
+            return order
+    return None
 
 
 def order_of(day: str) -> str | None:
@@ -496,7 +511,9 @@ def order_of(day: str) -> str | None:
     # In dates written with dots, the day always comes first.
     if first > 12 >= second or "." in day:
         return "dmy"
-    return "mdy" if second > 12 >= first else "" if first == second else None
+    if second > 12 >= first:
+        return "mdy"
+    return "" if first == second else None
 
 
 def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
