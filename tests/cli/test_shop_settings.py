@@ -29,8 +29,8 @@ def bare_shop(**fields: Any) -> Record:
 def stored(where: str | Path, of: Record, *bills: Record) -> list[dict[str, Any]]:
     """Return bills of a shop as the API would serve them."""
     reads = bootstrap.store(load({"store": str(where)})).reads()
-    found = reads.stored_bills({of["id"]: [each["id"] for each in bills]})
-    return [json.loads(found[of["id"], each["id"]].body) for each in bills]
+    found = reads.stored_bills(of["id"], [each["id"] for each in bills])
+    return [json.loads(found[each["id"]].body) for each in bills]
 
 
 def settings_of(where: str | Path, *shops: Record) -> list[tuple[str | None, str | None, str | None]]:

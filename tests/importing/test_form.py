@@ -10,6 +10,7 @@ from jsonschema import validate
 
 from counterfoil.importer.form import MOST_OPTIONS, FormFiles, KnownShop, form_of, json_of, json_schema
 from counterfoil.importer.proposal import form
+from importing.answering import TODAY, files_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "import-form.md").read_text("utf-8")
@@ -169,3 +170,15 @@ def test_two_members_with_the_same_value_refute_that_it_is_their_id(tmp_path: Pa
 def test_a_cell_of_a_megabyte_above_the_rows_is_read_in_a_moment(tmp_path: Path) -> None:
     others = other_roles(tmp_path, f"Receipt No,Date,Total,{'taxes' * 200_000}\n" + COLUMNS.partition("\n")[2])
     assert others == {}
+
+
+def test_a_column_that_the_payments_do_not_have_is_refused_as_an_answer_about_payments(tmp_path: Path) -> None:
+    export = {
+        "bills": "Bill,Date,Total\n1,2026-11-13 10:00,60.00\n2,2026-11-13 11:00,40.00\n",
+        "payments": "Payment,Method,Amount\n1,Cash,60.00\n2,Card,40.00\n",
+    }
+    found = form(files_of(export, tmp_path), {"payments": "Receipt"}, today=TODAY)
+    assert [(one.id, one.answer, one.reason) for one in found.refused] == [
+        ("payments", "Receipt", "payments.csv has no column Receipt")
+    ]
+    assert found.advice == ""

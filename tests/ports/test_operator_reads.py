@@ -476,11 +476,11 @@ def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_th
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(bill("b_1", rev=2), bill("b_2"), bill("b_3", "sh_2"))
     wanted = ["b_1", "b_3", *(f"unknown {number}" for number in range(BILLS_PER_READ)), "b_2"]
-    found = open_store.reads.stored_bills({"sh_1": wanted, "sh_2": ["b_2"]})
-    assert {bill: stored.rev for bill, stored in found.items()} == {("sh_1", "b_1"): 2, ("sh_1", "b_2"): None}
+    found = open_store.reads.stored_bills("sh_1", wanted)
+    assert {bill_id: stored.rev for bill_id, stored in found.items()} == {"b_1": 2, "b_2": None}
     change = open_store.change(bill("b_2"))
     assert isinstance(change, EncodedBill)
-    assert found["sh_1", "b_2"].digest == change.digest
-    assert json.loads(found["sh_1", "b_2"].body) == open_store.bill("b_2")
+    assert found["b_2"].digest == change.digest
+    assert json.loads(found["b_2"].body) == open_store.bill("b_2")
     of_day = open_store.reads.bills_of_days([("sh_1", date(2025, 12, 31)), ("sh_2", FIRST_DAY)])
     assert list(of_day) == [("sh_1", one.body) for one in found.values()]

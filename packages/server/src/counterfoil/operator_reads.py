@@ -259,16 +259,14 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
         WHERE shops.id = :shop AND bills.id IN ({BILL_IDS})
     """  # noqa: S608 - contains only places
 
-    def stored_bills(self, wanted: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], StoredBill]:
-        """Return those of the bills that the store has, by shop and ID. `wanted` has the IDs of the bills by shop."""
-        found = {}
+    def stored_bills(self, shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
+        """Return those of the bills that the store has, by ID."""
+        found = []
         with self._opened("books") as ask:
-            for shop_id, bill_ids in wanted.items():
-                for start in range(0, len(bill_ids), BILLS_PER_READ):
-                    asked = bill_values(bill_ids[start : start + BILLS_PER_READ])
-                    for bill_id, *bill in ask(self._STORED_BILLS, shop=shop_id, **asked):
-                        found[shop_id, bill_id] = StoredBill(*bill)
-        return found
+            for start in range(0, len(bill_ids), BILLS_PER_READ):
+                asked = bill_values(bill_ids[start : start + BILLS_PER_READ])
+                found += ask(self._STORED_BILLS, shop=shop_id, **asked)
+        return {bill_id: StoredBill(*bill) for bill_id, *bill in found}
 
     _BILLS_OF_SHOP_AND_DAY = """
         SELECT bills.body FROM shops JOIN bills ON bills.shop = shops.number

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -33,7 +33,7 @@ _SATANG = 0.01
 Basis = Literal["lines", "payments"]
 
 
-class Figures(Struct, frozen=True, gc=False):
+class Figures(NamedTuple):
     """What a bill adds to the totals."""
 
     day: int
@@ -245,19 +245,19 @@ class ControlTotals(Struct):
     _not_adding_up: list[BillNotAddingUp] = field(default_factory=list)
 
     def add(self, bills: Iterable[CountedBill]) -> None:
+        days, without = self._days, self._without
         for shop_id, bill_id, figures in bills:
+            day, is_void, net, tip, tax, from_lines, from_payments, lacks_day = figures
             if self._is_repeated(hash((shop_id, bill_id)), hash(figures)):
                 continue
-            if figures.lacks_day:
-                self._without_business_day[shop_id] += 1
-            sums = self._days.get((shop_id, figures.day)) or self._new_day(shop_id, figures.day)
+            self._without_business_day[shop_id] += lacks_day
+            sums = days.get((shop_id, day)) or self._new_day(shop_id, day)
             sums.bills += 1
-            if figures.is_void:
+            if is_void:
                 sums.voids += 1
                 continue
-            sums.tip += figures.tip
-            sums.tax += figures.tax
-            net = figures.net
+            sums.tip += tip
+            sums.tax += tax
             if net is None:
                 self._without_net += 1
                 continue
@@ -266,10 +266,14 @@ class ControlTotals(Struct):
             sums.net += net
             if net < 0:
                 sums.refunds += 1
-            if figures.from_lines != 0:
-                self._note_difference(shop_id, bill_id, "lines", figures.from_lines)
-            if figures.from_payments != 0:
-                self._note_difference(shop_id, bill_id, "payments", figures.from_payments)
+            if from_lines is None:
+                without["lines"] += 1
+            elif from_lines:
+                self._note_difference(shop_id, bill_id, "lines", from_lines)
+            if from_payments is None:
+                without["payments"] += 1
+            elif from_payments:
+                self._note_difference(shop_id, bill_id, "payments", from_payments)
 
     def _is_repeated(self, bill: int, figures: int) -> bool:
         """Return whether a bill occurred before with the same figures, as in files that overlap."""
@@ -284,11 +288,7 @@ class ControlTotals(Struct):
         sums = self._days[shop_id, day] = _Sums()
         return sums
 
-    def _note_difference(self, shop_id: str, bill_id: str, basis: Basis, difference: int | None) -> None:
-        """Note that the net differs by so much, or that there is nothing to compare it with."""
-        if difference is None:
-            self._without[basis] += 1
-            return
+    def _note_difference(self, shop_id: str, bill_id: str, basis: Basis, difference: int) -> None:
         self._different[basis] += 1
         if self._different[basis] <= MAX_NAMED:
             self._not_adding_up.append(BillNotAddingUp(shop_id, bill_id, basis, decimal_text(difference)))
@@ -321,7 +321,7 @@ class ControlTotals(Struct):
             first_day=day_text(dated[0]) if dated else None,
             last_day=day_text(dated[-1]) if dated else None,
             without_day=sum(sums.bills for (_, day), sums in kept if not day),
-            without_business_day=dict(sorted(self._without_business_day.items())),
+            without_business_day=dict(sorted((+self._without_business_day).items())),
             without_net=self._without_net,
             repeated=total.bills - len(self._remembered) if is_known else None,
             lines=self._comparison("lines"),

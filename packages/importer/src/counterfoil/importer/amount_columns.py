@@ -42,8 +42,7 @@ class AmountColumns:
         self._ranks: Ranks = bills.ranks
         self._lines = lines
         self._payments = payments
-        self._ranks_of = {id(table): Ranks(table) for table in (lines, payments) if table is not None}
-        self._ranks_of[id(bills.table)] = bills.ranks
+        self._other_ranks = {id(table): Ranks(table) for table in (lines, payments) if table is not None}
         self.factor = UNITS[self._find_unit()]
         self.levels = {name: self._level(column) for name, column in self._table.columns.items()}
         answer = interview.answers.get("net", "")
@@ -51,7 +50,7 @@ class AmountColumns:
             self._take_as_lines(answer)
 
     def ranks(self, table: ExportTable) -> Ranks:
-        return self._ranks_of[id(table)]
+        return self._ranks if table is self._table else self._other_ranks[id(table)]
 
     # --- the unit ---------------------------------------------------------------------------------
 
@@ -59,14 +58,17 @@ class AmountColumns:
         """Return whether amounts are in the currency's unit, or ask."""
         column = self._column_in_doubtful_unit()
         if column is None:
-            if answer := self._interview.answer("unit"):
+            answer = self._interview.answer("unit")
+            if answer:
                 raise Refuted("unit", answer, sentence("the amounts have decimals"))
             return "units"
-        numbers = (column.number(row) for row in range(len(self._table.rows)))
-        number = next(number for number in numbers if number)
-        named = self._ranks.names_unit(column)
+        units = ["units", "cents"]
+        if self._ranks.names_unit(column):
+            units = ["cents", "units", "thousands"]
+        numbers = map(column.amount, range(len(self._table.rows)))
+        number = next(filter(None, numbers))
         choices = {}
-        for unit in ("cents", "units", "thousands") if named else ("units", "cents"):
+        for unit in units:
             amount = f"{number * UNITS[unit]:,.2f}"
             choices[unit] = sentence("{number} is {number_2}", number=number, number_2=amount)
         text = sentence("Is {column} in the currency's unit, or in another one?", column=column.name)
@@ -74,27 +76,36 @@ class AmountColumns:
 
     def _column_in_doubtful_unit(self) -> TableColumn | None:
         """Return a column with totals that may be in cents: its heading says so, or all amounts are long and whole."""
-        amounts: dict[TableColumn, set[Decimal]] = {}
-        for column in self._table.columns.values():
-            if self._ranks.role(column) not in AMOUNT_ROLES | {"unitPrice"}:
-                continue
-            numbers = {abs(column.amount(row)) for row in range(len(self._table.rows))} - {0}
-            if numbers:
-                amounts[column] = numbers
-        named = next((column for column in amounts if self._ranks.names_unit(column)), None)
+        amounts = self._amounts_by_column()
+        for column in amounts:
+            if self._ranks.names_unit(column):
+                return column
         totals = [column for column in amounts if self._ranks.role(column) in TOTAL_ROLES]
-        if named or not totals or not all(column.is_whole for column in amounts):
-            return named
-        currencies = self._ranks.with_role("currency")
-        texts = [text for column in (*currencies, *totals) for text in column.distinct]
+        if not totals or not all(column.is_whole for column in amounts):
+            return None
+        texts: list[str] = []
+        for column in (*self._ranks.with_role("currency"), *totals):
+            texts += column.distinct
         smallest = self._ranks.smallest_in_cents(texts)
         if not smallest:
             return None
         total = max(totals, key=lambda column: len(amounts[column]))
         if len(amounts[total]) < ENOUGH_NUMBERS:
             smallest *= LONGER
-        is_long = all(number >= smallest for column in totals for number in amounts[column])
+        is_long = all(min(amounts[column]) >= smallest for column in totals)
         return total if is_long else None
+
+    def _amounts_by_column(self) -> dict[TableColumn, set[Decimal]]:
+        """Return the different amounts of each column that has some, without their signs."""
+        found: dict[TableColumn, set[Decimal]] = {}
+        for column in self._table.columns.values():
+            if self._ranks.role(column) not in AMOUNT_ROLES | {"unitPrice"}:
+                continue
+            numbers = {abs(column.amount(row)) for row in range(len(self._table.rows))}
+            numbers.discard(Decimal())
+            if numbers:
+                found[column] = numbers
+        return found
 
     def is_converted(self, column: TableColumn, ranks: Ranks) -> bool:
         """Return whether the amounts of a column are in another unit than that of the currency."""
@@ -108,19 +119,21 @@ class AmountColumns:
         bills = self._bills
         if not column.is_number or (not bills.is_flat and not self._has_payment_rows):
             return BILL
-        is_same = bills.is_of_bill(column)
-        if not bills.is_flat and not is_same:
-            return ROW
+        if not bills.is_of_bill(column):
+            return LINE if bills.is_flat else ROW
         role = self._ranks.role(column)
-        if not is_same or role in ("qty", "unitPrice") or self._is_product(column):
+        if role in ("qty", "unitPrice") or self._is_product(column):
             return LINE
-        # Guests often pay equal parts of a bill, or order things at one price, so that no number of bills is enough.
-        # `Order total` is of the bill, but `Order amount` may be that of a line.
-        is_named = self._ranks.may_be(column, "id") and not self._ranks.may_be(column, "item") and role != "amount"
-        is_shown = bills.is_flat and is_named and not self._has_single_lines
-        if bills.repeated.are_parts and role in TOTAL_ROLES and not bills.is_flat:
+        if role not in TOTAL_ROLES:
+            return BILL
+        if bills.repeated.are_parts and not bills.is_flat:
             return ROW
-        return EITHER if role in TOTAL_ROLES and not is_shown else BILL
+        # `Order total` is of the bill, but `Order amount` may be that of a line.
+        names_bill = self._ranks.may_be(column, "id") and not self._ranks.may_be(column, "item") and role != "amount"
+        if names_bill and bills.is_flat and not self._has_single_lines:
+            return BILL
+        # Guests often pay equal parts of a bill, or order things at one price, so that no number of bills is enough.
+        return EITHER
 
     @cached_property
     def _has_payment_rows(self) -> bool:
@@ -148,8 +161,11 @@ class AmountColumns:
         quantity, price = self._ranks.first("qty"), self._ranks.first("unitPrice")
         if quantity is None or price is None:
             return False
-        several = [row for rows in self._bills.rows if len(rows) > 1 for row in rows]
-        for row in several or range(len(self._table.rows)):
+        of_several_lines: list[int] = []
+        for rows in self._bills.rows:
+            if len(rows) > 1:
+                of_several_lines += rows
+        for row in of_several_lines or range(len(self._table.rows)):
             product = quantity.amount(row) * price.amount(row)
             if abs(column.amount(row) - product) > CENT:
                 return False
@@ -186,7 +202,6 @@ class AmountColumns:
             is_added = name in table.columns
             columns.append(table.columns[name if is_added else name.removeprefix("-")])
             signs.append(1 if is_added else -1)
-        cell = self._cell_of(table, columns, signs, level, is_product=is_product, rate=rate)
         values: list[int | None] = []
         rows_of_bills = self._rows_to_add(table, level)
         if self.factor == 1 and not is_product and not rate:
@@ -194,17 +209,18 @@ class AmountColumns:
         else:
             for rows in rows_of_bills:
                 values.append(self._total(table, columns, signs, rows, is_product=is_product, is_rate=bool(rate)))
-        counts = [len(rows) for rows in rows_of_bills]
+        cell = self._cell_of(table, columns, signs, level, is_product=is_product, rate=rate)
+        is_column_of_bills = table is self._table and len(columns) == 1
         return AmountSeries(
             name=title or _name(names, level, is_product=is_product, rate=rate),
             role=role,
             level=level,
             values=tuple(values),
-            columns=tuple(column.name for column in columns) if cell is not None else (),
+            columns=() if cell is None else tuple(column.name for column in columns),
             cell=cell,
             is_product=is_product,
-            counts=tuple(counts),
-            is_prepaid=table is self._table and len(columns) == 1 and self._ranks.is_prepaid(columns[0]),
+            counts=tuple(map(len, rows_of_bills)),
+            is_prepaid=is_column_of_bills and self._ranks.is_prepaid(columns[0]),
         )
 
     def _rows_to_add(self, table: ExportTable, level: str) -> list[list[int]]:
@@ -240,11 +256,12 @@ class AmountColumns:
         numbers = []
         for row in rows:
             cells = [self._in_units(column, row, table) for column in columns]
+            factors = [number or Decimal() for number in cells]
             if is_rate:
-                *factors, percent = [number or Decimal() for number in cells]
+                percent = factors.pop()
                 numbers.append(prod(factors, start=1 - percent / 100))
             elif is_product:
-                numbers.append(prod([number or Decimal() for number in cells], start=Decimal(1)))
+                numbers.append(prod(factors, start=Decimal(1)))
             else:
                 for number, sign in zip(cells, signs, strict=True):
                     if number is not None:
@@ -279,10 +296,13 @@ class AmountColumns:
             entries.append(entry if sign > 0 else subtracted(entry))
         if rate:
             entries[-1] = {"add": [{"constant": "1"}, {"multiply": [rate, {"constant": "-0.01"}]}]}
-        inner = entries[0]
-        if len(entries) > 1:
-            inner = {"multiply" if is_product or rate else "add": entries}
-        return inner if level == BILL else {"sum": inner}
+        if len(entries) == 1:
+            [amount] = entries
+        elif is_product or rate:
+            amount = {"multiply": entries}
+        else:
+            amount = {"add": entries}
+        return amount if level == BILL else {"sum": amount}
 
     def cell(self, table: ExportTable, name: str) -> Any:
         """Return the entry of a mapping that reads a column of numbers."""
@@ -297,20 +317,20 @@ class AmountColumns:
     @cached_property
     def usual_numbers(self) -> NumberFormat:
         """How most columns of amounts write numbers."""
-        all_columns = list(self._table.columns.values())
-        amounts = [column for column in all_columns if column.is_number and self._ranks.role(column) in AMOUNT_ROLES]
-        formats = [column.numbers for column in amounts or all_columns]
+        columns = list(self._table.columns.values())
+        amounts = [column for column in columns if column.is_number and self._ranks.role(column) in AMOUNT_ROLES]
+        formats = [column.numbers for column in amounts or columns]
         return max(formats, key=formats.count)
 
     # --- other files ------------------------------------------------------------------------------
 
     def shared_key(self, table: ExportTable) -> tuple[list[str], list[str]]:
         """Return the columns of bills, and those of another file, that say which bill a row belongs to."""
-        number = self._bills.number
-        answer = self._interview.answer("lines" if table is self._lines else "payments")
+        kind = "lines" if table is self._lines else "payments"
+        answer = self._interview.answer(kind)
         if answer:
-            return self._key_of_answer(table, answer)
-        for names in (self._bills.key.columns, (number.name,)):
+            return self._key_of_answer(table, kind, answer)
+        for names in (self._bills.key.columns, (self._bills.number.name,)):
             if all(name in table.columns for name in names):
                 return list(names), list(names)
         for own in self._numbers_of_bills():
@@ -319,9 +339,9 @@ class AmountColumns:
                     return [own.name], [column.name]
         return [], []
 
-    def _key_of_answer(self, table: ExportTable, answer: str) -> tuple[list[str], list[str]]:
+    def _key_of_answer(self, table: ExportTable, kind: str, answer: str) -> tuple[list[str], list[str]]:
         if answer not in table.columns:
-            raise Refuted("lines", answer, sentence("{table} has no column {answer}", table=table.name, answer=answer))
+            raise Refuted(kind, answer, sentence("{table} has no column {answer}", table=table.name, answer=answer))
         for own in self._numbers_of_bills():
             if _share_values(own, table.columns[answer]):
                 return [own.name], [answer]
@@ -329,10 +349,12 @@ class AmountColumns:
 
     def _numbers_of_bills(self) -> list[TableColumn]:
         """Return the number of a bill, and other numbers that are different on all bills."""
-        firsts = [rows[0] for rows in self._bills.rows]
-        ids = self._ranks.with_role("id")
-        different = [column for column in ids if len({column.values[row] for row in firsts}) == len(firsts)]
-        return [self._bills.number, *different]
+        numbers = [self._bills.number]
+        for column in self._ranks.with_role("id"):
+            values = {column.values[rows[0]] for rows in self._bills.rows}
+            if len(values) == len(self._bills.rows):
+                numbers.append(column)
+        return numbers
 
     def _rows_in(self, table: ExportTable) -> list[list[int]]:
         """Return the rows of another file that belong to each bill."""

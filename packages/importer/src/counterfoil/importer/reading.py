@@ -39,41 +39,48 @@ def _is_old(path: Path) -> bool:
 
 def _encoding(paths: Sequence[Path], interview: Interview) -> str | None:
     """Return the encoding of files that are not in Unicode, or ask if several are possible."""
-    starts = {path: sheets.start_in_lines(path) for path in paths}
-    for path, start in starts.items():
-        is_binary = 0 < start.count(0) * 4 <= len(start)
-        if is_binary and not start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
-            if path.suffix.lower() in WORKBOOK_SUFFIXES:
-                raise ImportFailed(
-                    sentence(
-                        "{file} is not an Excel workbook, although its name says so: it contains NUL bytes, but does "
-                        "not begin like one. It may be damaged. Export it again.",
-                        file=path.name,
-                    )
-                )
-            raise ImportFailed(sentence("{file} is not a CSV file, because it contains NUL bytes.", file=path.name))
-    old = [path for path in paths if sheets.is_in_old_encoding(starts[path])]
+    old: dict[Path, bytes] = {}
+    for path in paths:
+        start = sheets.start_in_lines(path)
+        _refuse_binary(path, start)
+        if sheets.is_in_old_encoding(start):
+            old[path] = start
     if not old:
         return None
-    found = likely_encodings(b"\n".join(starts[path] for path in old))
-    if not found:
+    words_in = likely_encodings(b"\n".join(old.values()))
+    if not words_in:
+        first = next(iter(old))
         raise ImportFailed(
-            sentence("{name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.", name=old[0].name)
+            sentence("{name} is not in UTF-8 or another encoding that is known. Save it as UTF-8.", name=first.name)
         )
-    if len(found) == 1:
-        [(encoding, words)] = found.items()
-        if words:
-            interview.assume(
-                sentence(
-                    "The encoding is {encoding}, in which the file has these words: {words}",
-                    encoding=encoding,
-                    words=words,
-                )
+    if len(words_in) > 1:
+        text = sentence("In which encoding are these words readable?")
+        choices = {encoding: f"{encoding}: {words}" for encoding, words in words_in.items()}
+        return interview.choose("encoding", "file", text, choices)
+    [(encoding, words)] = words_in.items()
+    if words:
+        interview.assume(
+            sentence(
+                "The encoding is {encoding}, in which the file has these words: {words}", encoding=encoding, words=words
             )
-        return encoding
-    text = sentence("In which encoding are these words readable?")
-    choices = {encoding: f"{encoding}: {words}" for encoding, words in found.items()}
-    return interview.choose("encoding", "file", text, choices)
+        )
+    return encoding
+
+
+def _refuse_binary(path: Path, start: bytes) -> None:
+    """Refuse a file that is no text, but does not begin like a workbook."""
+    is_binary = 0 < start.count(0) * 4 <= len(start)
+    if not is_binary or start.startswith((*sheets.NOT_CSV, *sheets.BYTE_ORDER_MARKS)):
+        return
+    if path.suffix.lower() in WORKBOOK_SUFFIXES:
+        raise ImportFailed(
+            sentence(
+                "{file} is not an Excel workbook, although its name says so: it contains NUL bytes, but does "
+                "not begin like one. It may be damaged. Export it again.",
+                file=path.name,
+            )
+        )
+    raise ImportFailed(sentence("{file} is not a CSV file, because it contains NUL bytes.", file=path.name))
 
 
 def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
@@ -105,20 +112,33 @@ def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:
         if next(in_file, None):
             is_sample = True
             del rows[-_rows_of_last_bill(rows, file.sheet) :]
-    names = list(dict.fromkeys(name for file in files for name in file.sheet.columns))
-    columns = {name: TableColumn(name, [_cell(row, name) for row in rows]) for name in names}
+    columns: dict[str, TableColumn] = {}
+    for file in files:
+        for name in file.sheet.columns:
+            if name not in columns:
+                columns[name] = TableColumn(name, [_cell(row, name) for row in rows])
     return ExportTable(files, rows, columns, problems, is_sample=is_sample)
 
 
 def _rows_of_last_bill(rows: Sequence[sheets.TableRow], sheet: sheets.Sheet) -> int:
     """Return how many of the last rows have the same number, or none: the sample may have only a part of their bill."""
+    last_rows = rows[-MOST_ROWS_OF_BILL:]
     counts = [1]
-    for name in [name for name in sheet.columns if "id" in role_of_heading(name)]:
-        cells = [_cell(row, name) for row in reversed(rows[-MOST_ROWS_OF_BILL:])]
-        number = next((place for place, cell in enumerate(cells) if cell), 0)
-        others = (place for place, cell in enumerate(cells) if place > number and cell != cells[number])
-        counts.append(next(others, 1))
+    for name in sheet.columns:
+        if "id" in role_of_heading(name):
+            cells = [_cell(row, name) for row in last_rows]
+            counts.append(_equal_cells_at_end(cells))
     return max(counts)
+
+
+def _equal_cells_at_end(cells: Sequence[str]) -> int:
+    """Return how many of the last cells are those of the last number, with the empty ones after it, or 1 if all are."""
+    last_number = ""
+    for count, cell in enumerate(reversed(cells)):
+        if last_number and cell != last_number:
+            return count
+        last_number = last_number or cell
+    return 1
 
 
 def _cell(row: sheets.TableRow, name: str) -> str:
@@ -128,6 +148,26 @@ def _cell(row: sheets.TableRow, name: str) -> str:
 
 def _with_number_formats(table: ExportTable, interview: Interview) -> ExportTable:
     """Return the table whose columns know how they write numbers. Ask for the decimal mark if nothing shows it."""
+    formats, doubtful = _shown_formats(table)
+    # A quantity such as 1.0 does not show how amounts are written.
+    are_amounts_shown = any("qty" not in role_of_heading(name) for name in formats)
+    usual = None
+    if doubtful and not are_amounts_shown:
+        of_country = _format_of_country(table, doubtful)
+        if of_country:
+            formats |= dict.fromkeys(doubtful, of_country)
+        else:
+            usual = _asked_format(doubtful, interview)
+            formats |= dict.fromkeys(doubtful, usual)
+    usual = usual or _most_common(formats.values())
+    columns = {}
+    for name, column in table.columns.items():
+        columns[name] = TableColumn(name, column.values, formats.get(name, usual))
+    return ExportTable(table.files, table.rows, columns, table.problems, is_sample=table.is_sample)
+
+
+def _shown_formats(table: ExportTable) -> tuple[dict[str, NumberFormat], dict[str, list[str]]]:
+    """Return how columns write numbers, and the values of the columns that may write them in several ways."""
     file = table.file
     # Where semicolons separate cells, commas are often decimal marks, so 25,000 is as doubtful as 25.000.
     mark = "," if isinstance(file, sheets.CsvFile) and file.delimiter == ";" else "."
@@ -135,35 +175,32 @@ def _with_number_formats(table: ExportTable, interview: Interview) -> ExportTabl
     doubtful: dict[str, list[str]] = {}
     for column in table.columns.values():
         values = [value for value in column.distinct if _NUMBER_LIKE.fullmatch(value)]
-        if column.is_date or _is_time(column) or len(values) * 10 < len(column.distinct) * 8:
+        are_few = len(values) * 10 < len(column.distinct) * 8
+        if are_few or column.is_date or _is_time(column):
             continue
-        shown = cell_values.formats_shown(values)
-        if len(shown) == 1:
-            formats[column.name] = shown[0]
+        possible = cell_values.formats_shown(values)
+        if len(possible) == 1:
+            formats[column.name] = possible[0]
         elif cell_values.in_thousands_or_not(values, mark):
             doubtful[column.name] = values
-    # A quantity such as 1.0 does not show how amounts are written.
-    is_shown = any("qty" not in role_of_heading(name) for name in formats)
-    if doubtful and not is_shown:
-        all_values = [value for values in doubtful.values() for value in values]
-        currencies = [
-            value
-            for name in table.columns
-            if "currency" in role_of_heading(name)
-            for value in table.columns[name].distinct
-        ]
-        if found := cell_values.format_with_thousands(all_values, (*table.columns, *currencies)):
-            formats |= dict.fromkeys(doubtful, found)
-            is_shown = True
-    commas = sum(written is COMMA for written in formats.values())
-    usual = COMMA if commas * 2 > len(formats) else POINT
-    if doubtful and not is_shown:
-        usual = _asked_format(doubtful, interview)
-        formats |= dict.fromkeys(doubtful, usual)
-    columns = {
-        name: TableColumn(name, column.values, formats.get(name, usual)) for name, column in table.columns.items()
-    }
-    return ExportTable(table.files, table.rows, columns, table.problems, is_sample=table.is_sample)
+    return formats, doubtful
+
+
+def _format_of_country(table: ExportTable, doubtful: Mapping[str, Sequence[str]]) -> NumberFormat | None:
+    """Return how numbers are written where the export is from, if its headings and currencies show where that is."""
+    numbers: list[str] = []
+    for values in doubtful.values():
+        numbers += values
+    texts = list(table.columns)
+    for name, column in table.columns.items():
+        if "currency" in role_of_heading(name):
+            texts += column.distinct
+    return cell_values.format_with_thousands(numbers, texts)
+
+
+def _most_common(formats: Collection[NumberFormat]) -> NumberFormat:
+    commas = [written for written in formats if written is COMMA]
+    return COMMA if len(commas) * 2 > len(formats) else POINT
 
 
 def _asked_format(doubtful: Mapping[str, Sequence[str]], interview: Interview) -> NumberFormat:

@@ -270,15 +270,20 @@ def format_with_thousands(cells: Collection[str], texts: Iterable[str] = ()) -> 
     """Return the format of numbers such as 25.000 if small ones, or a currency in them or in other texts, show it."""
     # Where points separate thousands, small numbers have none.
     plain = [cell for cell in cells if re.fullmatch(r"\D*\d+\D*", cell)]
-    are_thousands = all(len(re.sub(r"\D", "", cell)) <= 3 for cell in plain)
     # A currency without the usual two decimals, as in `Total KWD`.
-    codes = {code for text in (*texts, *cells) for code in re.findall(r"[A-Z]{3}", text)}
-    places = {_DECIMAL_PLACES[code] for code in codes & _DECIMAL_PLACES.keys()}
+    places = set[int]()
+    for text in (*texts, *cells):
+        for code in re.findall(r"[A-Z]{3}", text):
+            if code in _DECIMAL_PLACES:
+                places.add(_DECIMAL_PLACES[code])
     if len(places) == 1:
         are_thousands = places == {0}
-    elif not plain:
+    elif plain:
+        are_thousands = all(len(re.sub(r"\D", "", cell)) <= 3 for cell in plain)
+    else:
         return None
-    return COMMA if any("," in cell for cell in cells) != are_thousands else POINT
+    has_commas = any("," in cell for cell in cells)
+    return COMMA if has_commas != are_thousands else POINT
 
 
 def format_of_amounts(cells: Collection[str]) -> NumberFormat | None:

@@ -183,10 +183,10 @@ def other_ids(settings: Settings, export: Source) -> str | None:
             orders.update(bill.get("orderIds", ()))
         orders.difference_update(bill_ids)
         # A check names its order. Of an order, only the day shows that its checks may be there.
-        if not orders and not reads.stored_bills({shop: bill_ids}):
+        if not orders and not reads.stored_bills(shop, bill_ids):
             count = stored.get((shop, day), 0)
         else:
-            count = len(reads.stored_bills({shop: sorted(orders)}))
+            count = len(reads.stored_bills(shop, sorted(orders)))
         if count:
             return sentence(
                 "Bills that the store has of shop {shop} on {day}: {count}, but none of this export. They may be the "

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import MAX_KEPT_SHOPS, BillConverter
+from counterfoil.ingest.conversion import BillConverter
 from counterfoil.ingest.fields import Findings
 
 if TYPE_CHECKING:
@@ -111,22 +111,14 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
     try:
         while True:
             lines, shops = messages.receive()
-            _learn(facts, shops)
+            facts.clear()
+            facts.update({known.facts.shop_id: known for known in shops})
             messages.send(_answer(converter, lines))
     except EOFError:
         return
     except Exception as error:  # noqa: BLE001 - the error's message may contain data, so it is not printed
         where = extract_tb(error.__traceback__)[-1]
         sys.stderr.write(f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n")
-
-
-def _learn(facts: dict[str, KnownFacts], shops: list[KnownFacts]) -> None:
-    """Add the facts of these shops. Facts that have not changed stay, with what the converter has derived from them."""
-    if len(facts) + len(shops) > MAX_KEPT_SHOPS:
-        facts.clear()
-    for known in shops:
-        if facts.get(known.facts.shop_id) != known:
-            facts[known.facts.shop_id] = known
 
 
 def _answer(converter: BillConverter, lines: list[bytes]) -> Answer:
