@@ -41,6 +41,20 @@ def test_every_check_has_a_name_on_the_pages() -> None:
     assert {kind.check for kind in kinds if kind.check} <= named
 
 
+# What the console has a button or a page for. The rest needs whoever runs the machine.
+DONE_ON_PAGES = re.compile(r"`counterfoil (load(?! --watch)|loads|keys update|shops|usage|doctor)\b")
+
+
+def test_advice_about_what_the_console_can_do_names_no_command() -> None:
+    page: Any = templates().get_template("findings.html").make_module({"t": Texts("en")})
+    modules = (cluster, contents, local, open_items, overview, running, status)
+    kinds = [value for module in modules for value in vars(module).values() if isinstance(value, FindingKind)]
+    advised = {kind.code for kind in kinds if DONE_ON_PAGES.search(str(kind.advice))}
+    assert advised - set(page.own_advice) == set()
+    assert set(page.own_advice) <= {kind.code for kind in kinds}
+    assert [text for text in page.own_advice.values() if "counterfoil" in text] == []
+
+
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
