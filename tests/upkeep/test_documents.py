@@ -8,11 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import get_type_hints
 
+import click
 import pytest
 
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.http.openapi import document
 from counterfoil.model.version import API_VERSION, __version__
+from counterfoil.program.main import program
 from counterfoil.settings import BY_NAME, TABLE, Settings
 from upkeep import generated, setting_table
 
@@ -96,6 +98,39 @@ def test_every_link_of_a_page_leads_to_a_page_and_a_heading_that_exist(page: Pat
         if link["text"].endswith(".md") and Path(link["text"]).name != target.name:
             broken.append(f"{link[0]} leads to another page than it names")
     assert broken == []
+
+
+# --- commands ----------------------------------------------------------------------
+
+# A command up to the end of its line or what else the shell does. Another program's options follow `--cli`.
+TYPED = re.compile(r"(?<!--cli )\bcounterfoil((?: +(?!counterfoil\b)[^\s`|&;<>()]+)+)")
+QUOTED = re.compile(r"(?<=[ =])('[^'\n]*'|\"[^\"\n]*\")")
+
+
+def command_of(words: list[str]) -> click.Command | None:
+    """Return the command that words name, such as `keys issue --shop ID`, or None if they name none."""
+    command: click.Command = program
+    for word in words:
+        if not isinstance(command, click.Group) or word not in command.list_commands(click.Context(command)):
+            break
+        found = command.get_command(click.Context(command), word)
+        assert found
+        command = found
+    return None if command is program else command
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: page.name)
+def test_every_option_that_a_page_shows_after_a_command_is_one_of_that_command(page: Path) -> None:
+    unknown = []
+    for typed in TYPED.findall(QUOTED.sub("TEXT", page.read_text("utf-8").replace("\\\n", " "))):
+        words = typed.split()
+        command = command_of(words)
+        if command is None:
+            continue
+        options = {"--help"}.union(*(parameter.opts + parameter.secondary_opts for parameter in command.params))
+        named = [word.partition("=")[0].rstrip(".,:") for word in words if re.match(r"--\w", word)]
+        unknown += [f"{typed.strip()}: {option}" for option in named if option not in options]
+    assert unknown == []
 
 
 # --- lengths -----------------------------------------------------------------------
