@@ -396,6 +396,7 @@ def test_a_delivery_that_nobody_has_answered_for_waits_and_is_answered_by_its_it
     counterfoil("import", "--item", item["number"], "--answers", answers, "--load")
     assert counterfoil.stored() == (3, Decimal("941.60"))
     assert counterfoil.json("loads", "open") == []
+    assert counterfoil.json("loads")[0]["files"] == {"sales.csv": 0}
     take({"more.csv": UNKNOWN.replace("/04/2026", "/05/2026")}, None)
     assert counterfoil.stored() == (6, Decimal("1883.20"))
 

@@ -12,6 +12,7 @@ from cli.command import SHOPS, Command
 from cli.watched_folder import bills
 from counterfoil.domain.open_items import MAX_FILES
 
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 BILL = json.dumps({"kind": "bill", "id": "b_1", "shopId": "sh_1"}).encode()
 MAPPING = """
 [dates]
@@ -241,3 +242,11 @@ def test_rows_that_an_import_rejects_are_open_until_they_are_resolved(counterfoi
     export.write_text("No,Closed,Net\n1,2026-11-14 12:00,100\n2,2026-11-14 12:05,50\n", "utf-8")
     counterfoil("import", "--mapping", mapping, export, "--load")
     assert waiting(counterfoil) == [item]
+
+
+def test_a_load_names_all_files_of_an_export(counterfoil: Command) -> None:
+    files = [EXAMPLES / "loyverse-receipts.csv", EXAMPLES / "loyverse-receipts-by-item.csv"]
+    counterfoil("import", *files, "--load", "--with-shops")
+    (load,) = counterfoil.json("loads")
+    assert load["files"] == {"loyverse-receipts.csv": 0, "loyverse-receipts-by-item.csv": 0}
+    assert "loyverse-receipts-by-item.csv, loyverse-receipts.csv" in counterfoil("loads").stdout

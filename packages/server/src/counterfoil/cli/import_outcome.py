@@ -74,6 +74,7 @@ def finish(settings: Settings, request: ImportRequest, export: ConvertedExport, 
         report, unknown_shops = checked_load(settings, request, export, is_guarded=not request.accept_change)
     elif request.is_load:
         first = printable(request.files[0].name) if request.files else export.name
+        export.file_names = _delivered_names(request)
         report = _report(export, load_run.new_rejects_file(settings, first))
         load_run.run_load(settings, report, is_guarded=not request.accept_change)
         _finish_load(settings, request, export, report, state)
@@ -93,6 +94,14 @@ def finish(settings: Settings, request: ImportRequest, export: ConvertedExport, 
 
 def _report(export: ConvertedExport, rejects: RejectsFile) -> load_run.LoadReport:
     return load_run.LoadReport(summary=Summary(source=export.name), rejects=rejects, records=export)
+
+
+def _delivered_names(request: ImportRequest) -> dict[str, str]:
+    """Return the names under which all files of an export were delivered, by those that messages and lines have."""
+    names = {}
+    for path in (*request.files, *request.line_files, *request.payment_files):
+        names[printable(path.name)] = printable(request.delivered_name or path.name)
+    return names
 
 
 def checked_load(

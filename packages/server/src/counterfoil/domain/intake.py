@@ -73,6 +73,8 @@ class LoadProgress(Struct):
     """Set when the load ends."""
     files: dict[str, int] = field(default_factory=dict)
     """The names of the files that were read, each with the number of lines in the rejects file."""
+    file_names: Mapping[str, str] = field(default_factory=dict)
+    """The names under which the files of an export were delivered, by those that its lines have. Not all have lines."""
     damaged: set[str] = field(default_factory=set)
     """The files that could not be read completely. Set when the load ends."""
     rows: dict[str, int] = field(default_factory=dict)
@@ -87,6 +89,13 @@ class LoadProgress(Struct):
     def loaded_files(self) -> LoadedFiles:
         rejected = {name: count + self.rows.get(name, 0) for name, count in self.files.items()}
         files: dict[str, int | None] = {**self.rows, **rejected, **dict.fromkeys(self.damaged)}
+        return files
+
+    def _delivered_files(self) -> LoadedFiles:
+        """Return the files that were read, under the names with which they were delivered."""
+        files: dict[str, int | None] = dict.fromkeys(self.file_names.values(), 0)
+        for name, count in self.loaded_files().items():
+            files[self.file_names.get(name, name)] = count
         return files
 
     def items(self, now: int) -> Iterator[OpenItem]:
@@ -125,7 +134,7 @@ class LoadProgress(Struct):
 
     def values(self, now: int) -> dict[str, Any]:
         """Return the parameters of the statement with which a ledger updates the load's row."""
-        files = self.loaded_files()
+        files = self._delivered_files()
         named = dict(sorted(files.items())[:MAX_FILES])
         if len(files) > len(named):
             named[OTHER_FILES] = len(files) - len(named)

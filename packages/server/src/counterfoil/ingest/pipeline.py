@@ -210,6 +210,7 @@ class Pipeline:
         self._rewrite_bills()
         self._source = source
         self._progress = self._ledger.begin_load(source.name)
+        self._progress.file_names = source.file_names
         summary.load = self._progress.number
         try:
             self._load(source, summary)

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -86,6 +86,8 @@ class Source:
         """Entries of a folder whose names say that they are hidden or still being written. They are not read."""
         self.empty: list[str] = []
         """Names of files, or `stdin`, without any lines except blank ones."""
+        self.file_names: Mapping[str, str] = {}
+        """The names under which the files of an export were delivered, by those that its lines have."""
 
     def lines(self) -> Iterator[SourceLine]:
         """Yield every line that can be read, then raise a SourceError if the source is damaged."""
