@@ -112,6 +112,12 @@ def _bill_lines(elements: Elements) -> View:
     )
 
 
+_SALES_OF_DAY = {
+    "bills": "Number of bills that are not void.",
+    "voids": "Number of void bills.",
+    "revenue": "Sum of the bills' revenue: net without tips and voids.",
+    "tips": "Sum of the tips of bills that are not void.",
+}
 DAILY_SALES_SQL = """
 SELECT shop_id, business_date, count(CASE WHEN status <> 'void' THEN 1 END) AS bills,
     count(CASE WHEN status = 'void' THEN 1 END) AS voids, round(sum(revenue), 4) AS revenue,
@@ -123,12 +129,7 @@ DAILY_SALES = _view(
     DAILY_SALES_SQL,
     (BILLS,),
     ("shop_id", "business_date"),
-    {
-        "bills": "Number of bills that are not void.",
-        "voids": "Number of void bills.",
-        "revenue": "Sum of the bills' revenue: net without tips and voids.",
-        "tips": "Sum of the tips of bills that are not void.",
-    },
+    _SALES_OF_DAY,
 )
 DAILY_SALES_BY_CALENDAR_DAY_SQL = """
 SELECT shop_id, bill_date, count(CASE WHEN status <> 'void' THEN 1 END) AS bills,
@@ -141,12 +142,7 @@ DAILY_SALES_BY_CALENDAR_DAY = _view(
     DAILY_SALES_BY_CALENDAR_DAY_SQL,
     (BILLS,),
     ("shop_id", "bill_date"),
-    {
-        "bills": "Number of bills that are not void.",
-        "voids": "Number of void bills.",
-        "revenue": "Sum of the bills' revenue: net without tips and voids.",
-        "tips": "Sum of the tips of bills that are not void.",
-    },
+    _SALES_OF_DAY,
 )
 PRODUCT_MIX_SQL = """
 SELECT bills.shop_id, bills.business_date, bill_items.root_id, bill_items.product_id, max(bill_items.name) AS name,

@@ -309,7 +309,12 @@ class Dialect(Struct, frozen=True):
 
 def incomplete_tables(found: Mapping[str, set[str]]) -> list[str]:
     """Return the tables that do not exist, or that lack a column. `found` contains the columns of each table."""
-    return [table.name for table in TABLES if {column.name for column in table.columns} - found.get(table.name, set())]
+    incomplete = []
+    for table in TABLES:
+        wanted = {column.name for column in table.columns}
+        if wanted - found.get(table.name, set()):
+            incomplete.append(table.name)
+    return incomplete
 
 
 def tables_without_columns(found: Mapping[str, set[str]], known: Mapping[str, int]) -> list[str]:

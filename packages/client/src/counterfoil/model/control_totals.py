@@ -69,8 +69,13 @@ def line_amount(item: Item) -> Number | None:
 
 def lines_amount(items: Iterable[Item]) -> Number | None:
     """Return the sum of the lines, or None if there are none or a total is not known."""
-    amounts = [line_amount(item) for item in items]
-    return None if not amounts or None in amounts else sum(amount for amount in amounts if amount is not None)
+    total: Number | None = None
+    for item in items:
+        amount = line_amount(item)
+        if amount is None:
+            return None
+        total = amount if total is None else total + amount
+    return total
 
 
 def figures_of(
@@ -132,7 +137,7 @@ def _lines_difference(net: int, tip: int, tax: int, amounts: Amounts, lines: int
 def _discount(amounts: Amounts) -> int:
     if amounts.discount_total is not None:
         return millionths(amounts.discount_total)
-    parts = sum([millionths(each.amount) for each in (*amounts.campaign, *amounts.coupon)])
+    parts = sum([millionths(promotion.amount) for promotion in (*amounts.campaign, *amounts.coupon)])
     return parts + millionths(amounts.discount or 0)
 
 
@@ -300,12 +305,12 @@ class ControlTotals(Struct):
         """Return the net of a business day over all shops, or of all bills. None if the days were not all kept."""
         if day is not None and self._others.bills:
             return None
-        found = sum(sums.net for (_, each), sums in self._days.items() if day in (None, each))
+        found = sum(sums.net for (_, of_day), sums in self._days.items() if day in (None, of_day))
         return found + self._others.net
 
     def report(self, most_days: int = MAX_SHOP_DAYS) -> TotalsReport:
         """Return the totals. Of the days, only the latest are listed if there are more than `most_days`."""
-        kept = sorted(self._days.items(), key=lambda one: (one[0][1], one[0][0]))
+        kept = sorted(self._days.items(), key=lambda item: (item[0][1], item[0][0]))
         total = _Sums()
         for _, sums in kept:
             total.add(sums)

@@ -146,8 +146,9 @@ def short_duration(span_us: int) -> str:
 
 
 def _three_digits(value: float) -> str:
-    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{decimals}f}"
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
 def parse_duration(text: str, units: str) -> int | None:

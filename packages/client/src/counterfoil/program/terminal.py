@@ -56,7 +56,9 @@ def echo(text: str = "", *, err: bool = False, **styles: Any) -> None:
 def print_wrapped(text: str, hanging: int = 0, *, err: bool = False, **styles: Any) -> None:
     """Print a text. On a terminal, it is wrapped between words, and its other lines are indented by `hanging` cells."""
     styled = style(text, **styles) if styles else text
-    for line in wrapped(styled, hanging) if is_terminal(sys.stderr if err else sys.stdout) else (styled,):
+    stream = sys.stderr if err else sys.stdout
+    lines = wrapped(styled, hanging) if is_terminal(stream) else [styled]
+    for line in lines:
         echo(line, err=err)
 
 
@@ -233,13 +235,12 @@ def console(stream: IO[str]) -> "Console":
 
 def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
     """Yield the lines of a plain table. `right` says which columns are aligned to the right."""
-    widths = [max(display_width(row[i]) for row in rows) for i in range(len(right))]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        padded = [
-            (padding + cell) if align_right else (cell + padding)
-            for cell, width, align_right in zip(row, widths, right, strict=True)
-            for padding in (" " * (width - display_width(cell)),)
-        ]
+        padded = []
+        for cell, width, align_right in zip(row, widths, right, strict=True):
+            padding = " " * (width - display_width(cell))
+            padded.append(padding + cell if align_right else cell + padding)
         yield COLUMN_GAP.join(padded).rstrip()
 
 

@@ -253,8 +253,10 @@ def backup(store: StoreValues, max_hours: int, now: int) -> Finding:
     if latest_at is not None:
         age = max(0, now - latest_at)
         is_old = max_hours and age > max_hours * HOUR_MS
-        kind = BACKUP_OLD if is_old else BACKUP_MADE if store.backups.is_checked else BACKUP_UNCHECKED
-        return kind(since=from_ms(latest_at, UTC) if is_old else UNSET, span=duration(age))
+        if is_old:
+            return BACKUP_OLD(since=from_ms(latest_at, UTC), span=duration(age))
+        kind = BACKUP_MADE if store.backups.is_checked else BACKUP_UNCHECKED
+        return kind(since=UNSET, span=duration(age))
     is_young = since is not None and now - since <= DAY_MS
     is_due = max_hours and not is_young and any(shop.last_bill_at for shop in store.shops)
     return BACKUP_MISSING() if is_due else BACKUP_NONE()

@@ -319,9 +319,14 @@ DISK_FREE = FindingKind(code="disk_free", check="disk", status="ok", text="{size
 
 
 def disk(settings: Settings) -> Finding:
-    folder = next(path for path in (settings.store.absolute(), *settings.store.absolute().parents) if path.is_dir())
+    store = settings.store.absolute()
+    folder = next(path for path in (store, *store.parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
-    kind = DISK_CRITICAL if free < CRITICAL_DISK_BYTES else DISK_LOW if free < LOW_DISK_BYTES else DISK_FREE
+    kind = DISK_FREE
+    if free < CRITICAL_DISK_BYTES:
+        kind = DISK_CRITICAL
+    elif free < LOW_DISK_BYTES:
+        kind = DISK_LOW
     return kind(size=f"{free / (1 << 30):,.1f}", folder=str(folder))
 
 

@@ -32,7 +32,7 @@ from counterfoil.ingest.sources import ACCEPTED_NAMES, SUFFIXES, Source, SourceE
 from counterfoil.ingest.spool import kept_name
 from counterfoil.machine.files import is_shared
 from counterfoil.model.calendar import quiet_closing
-from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.control_totals import TotalsOfDay, TotalsReport
 from counterfoil.model.text import counted, printable
 from counterfoil.ports import LoadLedger
 from counterfoil.program import terminal
@@ -178,10 +178,14 @@ def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
         return 0
     reads = bootstrap.store(settings).reads()
     loads = [load for load in reads.loads(MAX_LOADS) if load.finished and load.changed]
-    stored = [(load.number, reads.totals(load.number)) for load in loads]
-    numbers = {day: number for number, found in stored if found for day in found.days}
+    numbers: dict[TotalsOfDay, int] = {}
+    for load in loads:
+        stored = reads.totals(load.number)
+        for day in stored.days if stored else ():
+            numbers[day] = load.number
     same = [day for day in totals.days if day in numbers]
-    return numbers[same[0]] if sum(day.bills for day in same) * 2 > totals.bills else 0
+    is_most = sum(day.bills for day in same) * 2 > totals.bills
+    return numbers[same[0]] if is_most else 0
 
 
 @contextmanager

@@ -23,10 +23,14 @@ def setting_option(name: str, kind: Any = None, metavar: str | None = None) -> C
     """Return a decorator that adds the flag of a setting, with the setting's help text."""
     setting = BY_NAME[name]
     is_number = isinstance(setting.default, int)
+    if kind is None and is_number:
+        kind = int
+    elif kind is None:
+        kind = click.Choice(setting.choices) if setting.choices else str
     return click.option(
         f"--{name.replace('_', '-')}",
         name,
-        type=kind or (int if is_number else click.Choice(setting.choices) if setting.choices else str),
+        type=kind,
         metavar="N" if is_number else metavar,
         help=f"{setting.help} [{setting.variable}; default: {setting.default or 'none'}]",
     )

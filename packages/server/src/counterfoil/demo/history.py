@@ -80,9 +80,14 @@ def _record(demo_key: DemoKey, route: str, at: int, chance: random.Random) -> Re
     key, bases, problems = demo_key.key, demo_key.provider_ids, ERRORS_OF_ROUTES.get(route, ())
     problem = chance.choice(problems) if problems and chance.random() < ERROR_SHARE else None
     is_disclosure = key.personal_data and not problem and route in WITH_PERSONAL_DATA and bases
-    members = chance.randint(20, 200) if route == "members" else 1
-    rows = members if route == "members" else 1 if "{" in route else 0
+    members, rows = 1, 0
+    if route == "members":
+        members = rows = chance.randint(20, 200)
+    elif "{" in route:
+        rows = 1
     detail = RequestDetail(PARAMETERS.get(route, ""), rows=rows, is_last=True)
+    if problem:
+        detail = RequestDetail(message=problem.message)
     return RequestRecord(
         at=at,
         key_id=key.key_id,
@@ -93,7 +98,7 @@ def _record(demo_key: DemoKey, route: str, at: int, chance: random.Random) -> Re
         personal_base=bases[0] if is_disclosure else None,
         personal_members=members if is_disclosure else 0,
         request_id=f"{chance.getrandbits(80):020x}",
-        detail=json.encode(RequestDetail(message=problem.message) if problem else detail).decode(),
+        detail=json.encode(detail).decode(),
     )
 
 

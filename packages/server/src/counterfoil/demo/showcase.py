@@ -130,11 +130,18 @@ def _issue_keys(
     independents = [shop for shop in group.shops if shop.franchise_id is None]
     independent = next(shop for shop in independents if shop.base)
     without_members = next(shop for shop in independents if not shop.base)
-    two_bases = next((each for each in group.franchises if len(each.provider_ids) > 1), franchise)
+    of_two_bases = [other for other in group.franchises if len(other.provider_ids) > 1]
+    two_bases = of_two_bases[0] if of_two_bases else franchise
 
     def key(purpose: str, label: str, owner: Franchise | DemoShop, **terms: Any) -> DemoKey:
         """Return a key for a franchise or a shop. Its limits are generous, unless `terms` has others."""
-        scope = Scope("franchise" if isinstance(owner, Franchise) else "shop", owner.id)
+        if isinstance(owner, Franchise):
+            scope = Scope("franchise", owner.id)
+            shop_ids, provider_ids = owner.shop_ids, owner.provider_ids
+        else:
+            scope = Scope("shop", owner.id)
+            shop_ids = (owner.id,)
+            provider_ids = (owner.base.id,) if owner.base else ()
         grant = Grant(scope=scope, label=label, **GENEROUS | terms)
         credential = credentials.generate(randomness(purpose))
         found = next((key for key in key_store.all() if key.key_id == credential.key_id), None)
@@ -142,8 +149,8 @@ def _issue_keys(
             purpose=purpose,
             key=found or key_issuing.import_key(key_store, grant, credential, now_ms, operator()).key,
             text=credentials.format_key(credential),
-            shop_ids=owner.shop_ids if isinstance(owner, Franchise) else (owner.id,),
-            provider_ids=owner.provider_ids if isinstance(owner, Franchise) else (owner.base.id,) if owner.base else (),
+            shop_ids=shop_ids,
+            provider_ids=provider_ids,
         )
 
     keys = [

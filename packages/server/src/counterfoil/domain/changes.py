@@ -297,20 +297,16 @@ class MemberRow(Struct):
 
 
 def account_values(rows: Iterable[MemberRow]) -> list[Row]:
-    return [
-        (
-            record.provider_id,
-            record.token,
-            place,
-            account.user,
-            # A lookup returns the person's newest record; one without a creation time counts as the oldest.
-            -1 if record.created_at is None else record.created_at,
-            account.channel,
-        )
-        for record in (row.record for row in rows)
-        if record
-        for place, account in enumerate(record.accounts)
-    ]
+    values: list[Row] = []
+    for row in rows:
+        record = row.record
+        if record is None:
+            continue
+        # A lookup returns the person's newest record; one without a creation time counts as the oldest.
+        created_at = -1 if record.created_at is None else record.created_at
+        for place, account in enumerate(record.accounts):
+            values.append((record.provider_id, record.token, place, account.user, created_at, account.channel))
+    return values
 
 
 def digest_of(unstamped: bytes) -> bytes:

@@ -22,6 +22,7 @@ from counterfoil.domain.doubts import DeliveryDoubt, Measure
 from counterfoil.domain.open_items import KEPT_NAME, MAX_FILES, OTHER_FILES, LoadedFiles, OpenItem, limited
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.model.control_totals import TotalsReport
+from counterfoil.model.text import counted
 
 # --- the progress of a load: rejected lines by position and reason, without their content --
 
@@ -159,7 +160,9 @@ def _counts_text(reasons: Counter[str]) -> str:
     named = reasons.most_common(2)
     others = reasons.total() - sum(count for _, count in named)
     texts = [f"{count:,} {reason}" for reason, count in named]
-    return ", ".join([*texts, f"{others:,} other{'s' if others > 1 else ''}"] if others else texts)
+    if others:
+        texts.append(counted(others, "other"))
+    return ", ".join(texts)
 
 
 MIN_GROUP_LINES = 200

@@ -104,9 +104,15 @@ def implausible(stored: bytes, change: EncodedBill, *, is_export: bool) -> Repla
         is_other = old.amounts.net != new.amounts.net and bool(new.items) and _has_other_lines(old, new)
     is_moved = (old.bill_date is not None and old.bill_date != new.bill_date) or _is_shifted(old, new)
     is_incomplete = _is_incomplete(old, new, change, is_export=is_export)
-    if not (is_other or is_incomplete or is_moved):
+    reason: Reason
+    if is_other:
+        reason = "other_bill"
+    elif is_incomplete:
+        reason = "incomplete"
+    elif is_moved:
+        reason = "moved"
+    else:
         return None
-    reason: Reason = "other_bill" if is_other else "incomplete" if is_incomplete else "moved"
     days, times = (old.bill_date, new.bill_date), (old.timestamp, new.timestamp)
     return ReplacedBill(change.shop_id, change.bill_id, reason, *days, *times)
 

@@ -67,7 +67,9 @@ def success_body(answer: Answer) -> bytes:
 
 
 def _field(name: bytes, value: str | UnsetType | None) -> bytes:
-    return b"" if value is UNSET else b',"%b":%b' % (name, b"null" if value is None else json.encode(value))
+    if value is UNSET:
+        return b""
+    return b',"%b":%b' % (name, json.encode(value))
 
 
 def problem_body(refused: Refused) -> bytes:
@@ -155,7 +157,10 @@ def _weights(accept_encoding: str) -> dict[str, float]:
     for part in accept_encoding.lower().split(","):
         name, _, parameter = part.partition(";")
         key, _, value = map(str.strip, parameter.partition("="))
-        weights[name.strip()] = 1.0 if key != "q" else float(value) if _WEIGHT.fullmatch(value) else 0.0
+        weight = 1.0
+        if key == "q":
+            weight = float(value) if _WEIGHT.fullmatch(value) else 0.0
+        weights[name.strip()] = weight
     return weights
 
 

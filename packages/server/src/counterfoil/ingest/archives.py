@@ -28,7 +28,9 @@ class Damaged(Exception):
 
 def packing_by_content(start: bytes) -> Packing | None:
     """Return the compression of a file that begins with these bytes, or None if it is not compressed."""
-    return "gzip" if start.startswith(GZIP_START) else "zstd" if start.startswith(ZSTD_START) else None
+    if start.startswith(GZIP_START):
+        return "gzip"
+    return "zstd" if start.startswith(ZSTD_START) else None
 
 
 def check(raw: BinaryIO, packing: Packing, on_read: Callable[[], None] = lambda: None) -> None:

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -221,13 +221,12 @@ class SourceList(Source):
     """Several sources, read one after the other. Damage is reported after all of them have been read."""
 
     def __init__(self, parts: Sequence[Source]) -> None:
-        sizes = [part.total for part in parts]
-        total = None if None in sizes else sum(size for size in sizes if size is not None)
-        super().__init__(", ".join(part.name for part in parts), total)
+        super().__init__(", ".join(part.name for part in parts), _total_of(parts))
         self.is_export = any(part.is_export for part in parts)
-        self.ignored = [path for part in parts for path in part.ignored]
-        self.refused = {path: kind for part in parts for path, kind in part.refused.items()}
-        self.unfinished = [path for part in parts for path in part.unfinished]
+        for part in parts:
+            self.ignored += part.ignored
+            self.refused |= part.refused
+            self.unfinished += part.unfinished
         self._parts = parts
         self._done = 0
         self._errors: dict[str, None] = {}
@@ -313,6 +312,16 @@ class Folder(FileSet):
         read = {file.path for file in files}
         self.ignored = [entry for entry, _ in complete if entry not in read and entry not in self.refused]
         self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]
+
+
+def _total_of(parts: Iterable[Source]) -> int | None:
+    """Return the size of all parts together, or None if that of one is not known."""
+    total = 0
+    for part in parts:
+        if part.total is None:
+            return None
+        total += part.total
+    return total
 
 
 def open_source(name: str, *, may_have_other_files: bool = False) -> Source:

@@ -27,7 +27,10 @@ def bills_per_day(reads: OperatorReads, shops: Sequence[ShopActivity], now: int)
     """Return the first of the last 14 days (Thailand time), and the number of bills of each shop on each of them."""
     span = days_until(thai_day(now), DAYS)
     found = {(of_day.shop_id, of_day.day): of_day.bills for of_day in reads.bills(span[0], span[-1])}
-    return span[0], {shop.shop_id: [found.get((shop.shop_id, day), 0) for day in span] for shop in shops}
+    days: dict[str, Sequence[int]] = {}
+    for shop in shops:
+        days[shop.shop_id] = [found.get((shop.shop_id, day), 0) for day in span]
+    return span[0], days
 
 
 def state_text(shop: ShopActivity) -> str:

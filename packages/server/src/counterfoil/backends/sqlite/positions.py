@@ -45,7 +45,12 @@ def older_files(folder: Path) -> list[Name]:
 
 
 def _behind(known: Positions, own: Positions) -> list[Name]:
-    return [name for name in own if any(positions[name] > own[name][name] for positions in known.values())]
+    behind = []
+    for name, positions in own.items():
+        at = positions[name]
+        if any(of_file[name] > at for of_file in known.values()):
+            behind.append(name)
+    return behind
 
 
 def mark_as_backup(connection: sqlite3.Connection, name: Name) -> None:
