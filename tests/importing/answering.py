@@ -1,5 +1,6 @@
 """Answers the questions of a form like a person who knows what the till has sold."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
@@ -7,8 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from counterfoil.importer.form import MOST_QUESTIONS, Form, FormFiles
+from counterfoil.domain.bills import bill_dates
+from counterfoil.domain.shops import shop_from
+from counterfoil.importer.form import MOST_QUESTIONS, Form, FormFiles, Totals
 from counterfoil.importer.proposal import form
+from counterfoil.model.pos_values import day, instant
 from importing.exports import Outcome, imported
 
 TODAY = date(2026, 11, 30)
@@ -62,7 +66,32 @@ def _complete(files: FormFiles, found: Form, answers: dict[str, str], is_right: 
     net = sum(Decimal(bill["amounts"]["net"]) for bill in outcome.bills if not bill.get("void"))
     if found.totals is None or (len(outcome.bills), net) != (found.totals.bills, Decimal(found.totals.net)):
         return Ending("wrong", answers, found, f"the form says {found.totals}")
+    loaded, shown = days_of_load(outcome), days_of_form(found.totals)
+    if loaded != shown:
+        return Ending("wrong", answers, found, f"the form says {shown}, and a load has {loaded}")
     return Ending("right" if is_right(outcome) else "wrong", answers, found)
+
+
+def days_of_form(totals: Totals) -> dict[str, Decimal]:
+    nets: dict[str, Decimal] = defaultdict(Decimal)
+    for of_shop in totals.days:
+        nets[of_shop.day] += Decimal(of_shop.net)
+    return dict(nets)
+
+
+def days_of_load(outcome: Outcome) -> dict[str, Decimal]:
+    """Return the net of each business day, or calendar day without a closing time, as a load counts the records."""
+    shops = [shop_from(record) for record in outcome.shops]
+    facts = {shop.shop_id: of_shop for shop, of_shop in shops}
+    nets: dict[str, Decimal] = defaultdict(Decimal)
+    for bill in outcome.bills:
+        shop = facts[bill["shopId"]]
+        zone = shop.zone()
+        closed_at, recorded = instant(bill.get("closedAt"), zone), day(bill.get("tradingDay"), zone)
+        _, business_day, calendar_day = bill_dates(closed_at, recorded, shop, zone)
+        sold = Decimal() if bill.get("void") else Decimal(bill["amounts"]["net"])
+        nets[business_day or calendar_day or ""] += sold
+    return dict(nets)
 
 
 def files_of(export: Mapping[str, str], folder: Path) -> FormFiles:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
+import pytest
 from jsonschema import validate
 
 from counterfoil.importer.form import MOST_OPTIONS, FormFiles, KnownShop, form_of, json_of, json_schema
@@ -99,6 +100,18 @@ def test_the_totals_of_times_in_utc_have_the_days_of_the_shop(tmp_path: Path) ->
     rows = ["Bill No,Closed,Total", "1001,2026-11-13T16:10:00Z,40.00", "1002,2026-11-13T18:30:00Z,50.00"]
     assert days_of(tmp_path, *rows, answers=NIGHT) == ["2026-11-13"]
     assert days_of(tmp_path, *rows, answers=NIGHT | {"closing": "00:00"}) == ["2026-11-13", "2026-11-14"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Bill No,Business Date,Time,Total", "1001,2026-11-13,22:10,40.00", "1002,2026-11-13,00:30,50.00"],
+        ["Bill No,Date,Time,Total", "1001,2026-11-13,22:10,40.00", "1002,2026-11-13,25:30,50.00"],
+        ["Bill No,Trading Day,Closed,Total", "1,13/11/2026,13/11/2026 22:10,4", "2,13/11/2026,14/11/2026 02:30,5"],
+    ],
+)
+def test_the_totals_have_the_day_of_business_that_the_export_names(tmp_path: Path, rows: list[str]) -> None:
+    assert days_of(tmp_path, *rows, answers=NIGHT | {"closing": "00:00"}) == ["2026-11-13"]
 
 
 def test_the_totals_of_a_known_shop_have_its_own_business_days(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from counterfoil.importing.values import (
     local_time,
     order_of,
     ordered_date,
+    read_day,
     read_time,
     time_in,
 )
@@ -110,6 +111,22 @@ def local_times(bills: Bills, days: Days) -> list[str]:
             times.append(_local_time(" ".join(filter(None, cells)), days.written, order))
         found.append(max(times))
     return found
+
+
+def named_days(bills: Bills, days: Days) -> list[str]:
+    """Return the day of business that the export names for each bill, or an empty text."""
+    if days.trading is None:
+        return [""] * len(bills.rows)
+    order = readable_order(days.order)
+    return [_named_day(days.trading.values[rows[0]], days.written, order) for rows in bills.rows]
+
+
+@lru_cache(maxsize=20_000)
+def _named_day(text: str, written: DateFormat, order: str) -> str:
+    try:
+        return read_day(text, written, order)
+    except UnreadableCell:
+        return ""
 
 
 @lru_cache(maxsize=200_000)

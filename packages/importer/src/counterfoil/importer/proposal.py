@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from counterfoil.importer.accepted import mapping_text
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
+from counterfoil.importer.days import named_days
 from counterfoil.importer.form import (
     FIRST_ROWS,
     MOST_OPTIONS,
@@ -423,9 +424,10 @@ class _Former:
         of_days: dict[tuple[str, str], _ShopDay] = defaultdict(_ShopDay)
         total = _ShopDay()
         shops = _shops_of_bills(reading)
+        named = named_days(reading.bills, reading.days)
         for bill in reading.counted:
             shop = shops[bill]
-            day = _business_day(reading, bill, shop)
+            day = named[bill] or _business_day(reading, bill, shop)
             of_bill = _shop_day_of_bill(reading, bill, tip, tax)
             of_days[day, shop.name if shop else ""].add(of_bill)
             total.add(of_bill)
@@ -485,7 +487,7 @@ def _shops_of_bills(reading: ExportReading) -> list[ExportShop | None]:
 
 
 def _business_day(reading: ExportReading, bill: int, shop: ExportShop | None) -> str:
-    """Return the day to which a load counts a bill: the calendar day if its shop has no closing time."""
+    """Return the day of a bill whose export names none: the calendar day if its shop has no closing time."""
     text = reading.times[bill]
     if shop is None or not _has_time(text):
         return text[:10]
