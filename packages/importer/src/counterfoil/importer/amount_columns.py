@@ -12,7 +12,7 @@ from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import AMOUNT_ROLES, TOTAL_ROLES, Ranks
 from counterfoil.importer.series import BILL, LINE, AmountSeries, subtracted
-from counterfoil.importer.states import States
+from counterfoil.importer.states import CancelledLines, States
 from counterfoil.importing.values import NumberFormat
 
 # A column that differs between the rows of a bill, which are its payments; and one that is the same on all lines of a
@@ -34,6 +34,7 @@ class AmountColumns:
         interview: Interview,
         lines: ExportTable | None,
         payments: ExportTable | None,
+        cancelled_payments: CancelledLines | None = None,
     ) -> None:
         self._bills = bills
         self._states = states
@@ -42,6 +43,7 @@ class AmountColumns:
         self._ranks: Ranks = bills.ranks
         self._lines = lines
         self._payments = payments
+        self._cancelled_payments = cancelled_payments
         self._other_ranks = {id(table): Ranks(table) for table in (lines, payments) if table is not None}
         self.factor = UNITS[self._find_unit()]
         self.levels = {name: self._level(column) for name, column in self._table.columns.items()}
@@ -363,8 +365,10 @@ class AmountColumns:
             return [[] for _ in self._bills.rows]
         by_key: dict[tuple[str, ...], list[int]] = {}
         foreign_values = [table.columns[name].values for name in foreign]
+        cancelled = self._cancelled_payments if table is self._payments else None
         for row, key in enumerate(zip(*foreign_values, strict=True)):
-            by_key.setdefault(key, []).append(row)
+            if cancelled is None or not cancelled.values.get(table.columns[cancelled.column].values[row]):
+                by_key.setdefault(key, []).append(row)
         own_values = [self._table.columns[name].values for name in own]
         found = []
         for rows in self._bills.rows:

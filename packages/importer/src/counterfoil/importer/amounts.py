@@ -164,7 +164,10 @@ class StatedAmounts(AmountColumns):
         payments = self._payments
         tip = self.ranks(payments).first("tip") if payments else None
         if payments and tip:
-            found.append(self.series(payments, [tip.name], "tip", ROW, f"{tip.name} of the payments"))
+            title = f"{tip.name} of the payments"
+            of_payments = self.series(payments, [tip.name], "tip", ROW, title)
+            cell = {"sum": self.cell(payments, tip.name), "over": "payments"}
+            found.append(replace(of_payments, columns=(title,), cell=cell))
         return found
 
     # --- payments ---------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def added(first: Any, second: Any) -> Any:
     """Return the entry that adds two others, or None if a mapping cannot compute one of them."""
     if first is None or second is None:
         return None
-    if _is_sum(first) and _is_sum(second):
+    if _is_sum(first) and _is_sum(second) and "over" not in {**first, **second}:
         return {"sum": added(first["sum"], second["sum"])}
     return {"add": [*_terms(first), *_terms(second)]}
 
@@ -117,7 +117,7 @@ def subtracted(cell: Any) -> Any:
     if isinstance(cell, str):
         return f"-{cell}"
     if "sum" in cell:
-        return {"sum": {"add": [subtracted(term) for term in _terms(cell["sum"])]}}
+        return {**cell, "sum": {"add": [subtracted(term) for term in _terms(cell["sum"])]}}
     if list(cell) == ["add"]:
         return {"add": [subtracted(term) for term in cell["add"]]}
     return {**cell, "negate": True}
@@ -128,7 +128,7 @@ def absolute(cell: Any) -> Any:
     if isinstance(cell, str):
         return {"column": cell, "absolute": True}
     if "sum" in cell:
-        return {"sum": absolute(cell["sum"])}
+        return {**cell, "sum": absolute(cell["sum"])}
     return {**cell, "absolute": True}
 
 

@@ -114,7 +114,9 @@ class ExportReading:
         self.states: States = find_states(self.bills, self.interview)
         self._refuse_currencies()
         self.payment_states = self._find_payment_states()
-        self.amounts = PaidAmounts(self.bills, self.states, self.interview, self.lines, self.payments)
+        self.amounts = PaidAmounts(
+            self.bills, self.states, self.interview, self.lines, self.payments, self.payment_states
+        )
         self._refuse_joined_rows()
         self.net: AmountSeries = self._in_cents(self.amounts.decide_net(), places)
         self.sums = self._find_sums()

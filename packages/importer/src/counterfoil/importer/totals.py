@@ -205,8 +205,6 @@ class TotalSearch:
 
     def _finding(self, judged: _Judged) -> TotalFinding:
         """Return a candidate with the parts that it lacks or, if it is not clear which they are, a question."""
-        if any(self._parts[part].cell is None for part in (*judged.missing, *judged.unknown)):
-            return self._finding_outside(judged)
         if judged.unknown:
             return self._finding_of_unknown(judged)
         doubtful = []
@@ -219,30 +217,6 @@ class TotalSearch:
         if not judged.is_proved and not self._is_only_amount(judged.place):
             return self._finding_by_heading(judged)
         return self._finding_of_sums(judged)
-
-    def _finding_outside(self, judged: _Judged) -> TotalFinding:
-        """Return the finding for a candidate that may lack a part of another file's payments."""
-        candidate = judged.amount
-        parts = [self._parts[part] for part in (*judged.missing, *judged.unknown)]
-        outside = [part for part in parts if part.cell is None]
-        if judged.unknown or (judged.is_paid and not self._has_bare(judged.related)):
-            text = sentence(
-                "{outside} may not be in {name}, and a mapping cannot add amounts of payments. Export the bills "
-                "with a total that includes it.",
-                outside=_names(outside),
-                name=candidate.name,
-            )
-            return TotalFinding(choices=[candidate], question=text, must_confirm=True)
-        text = sentence(
-            "{outside} is not in {name}, and a mapping cannot add amounts of payments. Export the bills "
-            "with a total that includes it.",
-            outside=_names(outside),
-            name=candidate.name,
-        )
-        # A mapping cannot compute this total, but an answer is compared with it.
-        total = self._with_missing(judged)
-        evidence = self._evidence(judged)[:MOST_EVIDENCE]
-        return TotalFinding(chosen=total, evidence=evidence, question=text, shown=total, is_proved=True)
 
     def _finding_of_unknown(self, judged: _Judged) -> TotalFinding:
         """Return the question whether a candidate already contains parts that nothing relates to it."""
@@ -265,7 +239,8 @@ class TotalSearch:
 
     def _finding_of_doubtful(self, judged: _Judged, doubtful: Sequence[int]) -> TotalFinding:
         """Return the question whether parts that a candidate lacks were paid in addition."""
-        tips, _ = self._tips_and_others(judged)
+        tips = [self._parts[part] for part in doubtful if self._parts[part].role == "tip"]
+        others = [self._parts[part] for part in judged.missing if self._parts[part] not in tips]
         total = self._with_missing(judged)
         text = sentence(
             "{name} adds up without {names}. Did the customer pay it in addition?",
@@ -277,7 +252,7 @@ class TotalSearch:
             choices=[judged.amount, total] if is_alone_probable else [total, judged.amount],
             question=text,
             tips=tips,
-            without_tips=self._without_tips(judged),
+            without_tips=judged.amount.plus(*others) if tips else None,
         )
 
     def _finding_by_heading(self, judged: _Judged) -> TotalFinding:

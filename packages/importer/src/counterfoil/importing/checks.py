@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
 from msgspec import Struct
 
@@ -209,6 +210,20 @@ class HeadingCheck:
                         rows=f"{pair.as_before + pair.otherwise:,}",
                     )
                 )
+
+
+def positive_part(record: dict[str, Any]) -> str | None:
+    """Return which part of a bill with a negative total is positive, as in a sale, or None."""
+    amounts = record.get("amounts", {})
+    if not amounts.get("net", 0) < 0:
+        return None
+    lines = [line.get("total", 0) for line in record.get("lines", ()) if not line.get("cancelled")]
+    parts = {"subtotal": amounts.get("subtotal", 0), "vat": amounts.get("vat", 0), "lines": sum(lines)}
+    parts["payments"] = sum(payment.get("amount", 0) - payment.get("change", 0) for payment in record["payments"])
+    for name, amount in parts.items():
+        if amount > 0:
+            return name
+    return None
 
 
 def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: TableRow, rows: int) -> None:

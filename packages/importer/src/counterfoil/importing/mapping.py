@@ -36,6 +36,7 @@ SECTIONS_OF_BILLS = (
 # A cell has exactly one source.
 COMPUTED = ("add", "multiply")
 SOURCES = ("column", "columns", "any", "constant", *COMPUTED, "sum")
+ROWS, PAYMENTS = "rows", "payments"
 # What a status can mean for a bill. If several columns have a status, the strongest one counts.
 SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
 STATUSES = (SALE, REFUND, VOID, SKIP)
@@ -81,8 +82,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     factors: "tuple[str | CellSource, ...]" = field(name="multiply", default=())
     total_of: "CellSource | None" = field(name="sum", default=None)
     """What is summed over the lines of a bill."""
-    over: Annotated[str, Meta(pattern="^rows$")] | None = None
-    """Set if the sum is over the rows of the bills file, even if the lines are in another file."""
+    over: Annotated[str, Meta(pattern="^(rows|payments)$")] | None = None
+    """Whether the sum is over the rows of the bills file or of the payments file, and not over the lines."""
     values: dict[str, str] = {}
     others: str | None = None
     """What stands for a value that is not listed. If it is None, the value stays as it is."""
@@ -150,6 +151,10 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
             if isinstance(part, CellSource):
                 found += part.sums()
         return found
+
+    def sums_own_rows(self) -> bool:
+        """Return whether it sums rows of the bill, and not only payments of a file of their own."""
+        return any(total.over != PAYMENTS for total in self.sums())
 
 
 class TableMapping(Struct, frozen=True):

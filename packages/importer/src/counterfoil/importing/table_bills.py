@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from counterfoil.importing import headings
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import RowChecks, check_equal
+from counterfoil.importing.checks import RowChecks, check_equal, positive_part
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
 from counterfoil.importing.repeated_rows import ALL, second_print
 from counterfoil.importing.results import Reason, RowProblem
@@ -135,6 +135,8 @@ class TableBillConverter:
             Cell.FLAG: _read_flag,
         }
         self._own_positions: dict[int, list[int]] = {}
+        self._paid: list[TableRow] = []
+        """The payments of the present bill that are in a file of their own, without cancelled ones."""
         self._checks = RowChecks(mapping)
 
     def converted(self, group: BillRows) -> tuple[str, dict[str, Any] | None]:
@@ -167,6 +169,7 @@ class TableBillConverter:
         if net is None:
             return reason, None
         line_rows = rows if self._is_flat else group.lines
+        self._paid = group.payments
         summed = rows if net.over or not self._mapping.line else line_rows
         try:
             return reason, self._value("amounts.net", net, mappings.Cell.NUMBER, rows[0], summed)
@@ -227,6 +230,8 @@ class TableBillConverter:
         self._zone, self._shop_zone = self._zone_of(first), self._shop_zones.get(record["shopId"])
         is_refund = REFUND in statuses
         line_rows = rows if self._is_flat else self._of_one_bill(group.lines, "lines", group)
+        payment_rows = self._of_one_bill(group.payments, "payments", group)
+        self._paid = [row for row in payment_rows if not self._is_cancelled_payment(row)]
         # Without lines, a sum is over the rows of the bill, which differ in their payments.
         summed = line_rows if self._mapping.line else rows
         for name, source in bill.fields.items():
@@ -249,11 +254,10 @@ class TableBillConverter:
             record["lines"] = [
                 self._part(self._mapping.line, mappings.LINE_FIELDS, row, (), is_refund) for row in line_rows
             ]
-        payment_rows = self._of_one_bill(group.payments, "payments", group)
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if not is_void:
             counted = [row for row in line_rows if not self.is_cancelled(row)]
-            others = payment_rows if self._is_flat else [*rows, *payment_rows]
+            others = self._paid if self._is_flat else [*rows, *self._paid]
             self._check_against_sample(record, rows, [*counted, *others], summed, is_refund=is_refund)
         if is_refund:
             negate_amounts(record)
@@ -270,7 +274,7 @@ class TableBillConverter:
     ) -> None:
         """Raise `RowProblem` if a bill contradicts itself, or the sample from which the mapping was made."""
         first = own[0]
-        positive = None if is_refund else _positive_part(record)
+        positive = None if is_refund else positive_part(record)
         if positive:
             raise first.problem(
                 Reason.DOUBTFUL_VALUE,
@@ -312,6 +316,9 @@ class TableBillConverter:
     def is_cancelled(self, row: TableRow) -> bool:
         """Return whether a line was cancelled, so that it is not part of any sum."""
         return self._mapping.line is not None and self._flag(self._mapping.line, "cancelled", row)
+
+    def _is_cancelled_payment(self, row: TableRow) -> bool:
+        return any(table.key and self._flag(table, "cancelled", row) for table in self._mapping.payments)
 
     def _flag(self, table: TableMapping, name: str, row: TableRow) -> bool:
         return name in table.fields and bool(self._value(name, table.fields[name], Cell.FLAG, row))
@@ -403,7 +410,7 @@ class TableBillConverter:
         for rule in self._mapping.rejects:
             source = CellSource(columns=(rule.column,))
             for row in rows:
-                if not _has_digit_above_zero(cell_text(source, row)):
+                if not cell_values.has_digit_above_zero(cell_text(source, row)):
                     # A column of zeros does not show how it writes decimals.
                     continue
                 number = self._value(rule.column, source, Cell.NUMBER, row)
@@ -445,7 +452,7 @@ class TableBillConverter:
     def _has_payment_rows(self) -> bool:
         """Whether several rows may be one bill because each has a payment: an amount of its own, or a part of a sum."""
         net = self._mapping.bill.fields.get("amounts.net")
-        if net and net.sums():
+        if net and net.sums_own_rows():
             return True
         return any(not table.key and table.fields.get("amount") != net for table in self._mapping.payments)
 
@@ -504,7 +511,7 @@ class TableBillConverter:
 
     def _number(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
         if source.total_of:
-            number = self._total(name, source.total_of, summed)
+            number = self._total(name, source.total_of, self._paid if source.over == mappings.PAYMENTS else summed)
         elif source.terms or source.factors:
             number = self._computed(name, source, row, summed)
         else:
@@ -610,24 +617,6 @@ class TableBillConverter:
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments
-
-
-def _positive_part(record: dict[str, Any]) -> str | None:
-    """Return which part of a bill with a negative total is positive, as in a sale, or None."""
-    amounts = record.get("amounts", {})
-    if not amounts.get("net", 0) < 0:
-        return None
-    lines = [line.get("total", 0) for line in record.get("lines", ()) if not line.get("cancelled")]
-    parts = {"subtotal": amounts.get("subtotal", 0), "vat": amounts.get("vat", 0), "lines": sum(lines)}
-    parts["payments"] = sum(payment.get("amount", 0) - payment.get("change", 0) for payment in record["payments"])
-    for name, amount in parts.items():
-        if amount > 0:
-            return name
-    return None
-
-
-def _has_digit_above_zero(cell: str) -> bool:
-    return any(letter.isdecimal() and int(letter) > 0 for letter in cell)
 
 
 def _read_flag(cell: str) -> bool:

@@ -37,6 +37,7 @@ from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, 
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.values import ERRORS, is_rounded_id, shown, shown_all
 
+SUMMED_KINDS: dict[str | None, int] = {mappings.ROWS: BILL, mappings.PAYMENTS: PAYMENT}
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = sentence("a cancelled line of a bill that is not in the bills file")
 HAS_NO_ID = "has no bill ID"
@@ -118,7 +119,7 @@ def mapped_cells(mapping: ImportMapping, kind: int, *, is_flat: bool) -> Iterato
     line_kind = BILL if is_flat or not mapping.line else LINE
     for own_kind, cell in _all_cells(mapping, line_kind, is_flat=is_flat):
         for total in cell.source.sums():
-            summed_kind = BILL if total.over else line_kind
+            summed_kind = SUMMED_KINDS.get(total.over, line_kind)
             if total.total_of and summed_kind == kind:
                 yield MappedCell(cell.field, total.total_of, cell.type)
         if own_kind == kind and not cell.source.total_of:
@@ -424,7 +425,7 @@ class TableImport:
         """Return whether a bill may have several rows in tables of this kind."""
         if kind != BILL or self._is_flat:
             return True
-        return not self._mapping.line and any(source.sums() for source in self._mapping.bill.fields.values())
+        return not self._mapping.line and any(source.sums_own_rows() for source in self._mapping.bill.fields.values())
 
     def _positions_that_may_be_cut(self, table: TableInput) -> set[int]:
         cells = [cell for cell in self._cells[table.kind] if cell.type in CUT_KINDS or cell.field in CUT_FIELDS]

@@ -248,6 +248,10 @@ def number_in(cell: str, written: NumberFormat) -> Decimal | None:
         return None
 
 
+def has_digit_above_zero(cell: str) -> bool:
+    return any(letter.isdecimal() and int(letter) > 0 for letter in cell)
+
+
 def number_shape(cell: str, mark: str) -> tuple[int, bool, str]:
     """Return the decimals of a number, whether it has a comma or a point between thousands, and its currency."""
     found = _DIGITS.search(cell.translate(_OTHER_DIGITS))
