@@ -114,6 +114,14 @@ def test_the_totals_have_the_day_of_business_that_the_export_names(tmp_path: Pat
     assert days_of(tmp_path, *rows, answers=NIGHT | {"closing": "00:00"}) == ["2026-11-13"]
 
 
+def test_the_first_bill_of_an_option_is_on_the_clock_of_the_shop(tmp_path: Path) -> None:
+    export = tmp_path / "export.csv"
+    rows = ["1001,2026-11-13 16:10,UTC,40.00,1.00", "1002,2026-11-14 14:30,UTC,50.00,0.00"]
+    export.write_text("\n".join(["Bill No,Date,Time Zone,Total,Tip", *rows, ""]), "utf-8")
+    made = form(FormFiles((export,)), NIGHT, today=date(2026, 11, 20))
+    assert [option.first for option in made.open[0].options] == ["2026-11-13T23:10:00+07:00"] * 2
+
+
 def test_the_totals_of_a_known_shop_have_its_own_business_days(tmp_path: Path) -> None:
     rows = ["Bill No,Closed,Total", "1001,2026-11-13 22:10,40.00", "1002,2026-11-14 00:30,50.00"]
     known = KnownShop(id="riverside", timezone="Asia/Bangkok", closing_time="02:00")

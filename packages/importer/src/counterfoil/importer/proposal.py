@@ -469,12 +469,7 @@ class _Former:
     def _local(self, reading: ExportReading, bill: int) -> str:
         """Return the local time of a bill with its offset."""
         text = reading.times[bill]
-        if not _has_time(text):
-            return text
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=ZoneInfo(reading.shops.shops[0].timezone))
-        return moment.isoformat()
+        return _local_moment(reading, bill, reading.shops.shops[0]).isoformat() if _has_time(text) else text
 
 
 def _shops_of_bills(reading: ExportReading) -> list[ExportShop | None]:
@@ -491,12 +486,17 @@ def _business_day(reading: ExportReading, bill: int, shop: ExportShop | None) ->
     text = reading.times[bill]
     if shop is None or not _has_time(text):
         return text[:10]
+    timestamp = _local_moment(reading, bill, shop).isoformat()
+    return trading_day(timestamp, shop.closing_time) or timestamp[:10]
+
+
+def _local_moment(reading: ExportReading, bill: int, shop: ExportShop) -> datetime:
+    """Return the time of a bill on the clock of a shop."""
     zone = ZoneInfo(shop.timezone)
-    moment = datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(reading.times[bill])
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=_zone_without_offset(reading, bill) or zone)
-    timestamp = moment.astimezone(zone).isoformat()
-    return trading_day(timestamp, shop.closing_time) or timestamp[:10]
+    return moment.astimezone(zone)
 
 
 def _zone_without_offset(reading: ExportReading, bill: int) -> tzinfo | None:
