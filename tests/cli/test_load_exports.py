@@ -448,7 +448,12 @@ def test_files_that_wait_with_the_same_headings_are_loaded_by_the_same_answers(
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"riverside","name":"Riverside"}\n')
     others = UNKNOWN.replace("Payout Status", "Payout")
     take({"1.csv": UNKNOWN, "2.csv": UNKNOWN.replace("/04/2026", "/05/2026"), "3.csv": others}, None)
-    first, second, third = counterfoil.json("loads", "open")
+    first, third = counterfoil.json("loads", "open")
+    assert (first["source"], first["files"]) == ("1.csv, 2.csv", {"1.csv": 0, "2.csv": 0})
+    assert first["path"] == first["paths"][0]
+    (found,) = counterfoil.findings("items")
+    assert "not served: 3 files" in found["message"]
+    assert counterfoil.stored() == (0, Decimal(0))
     # No value of a file is stored, only its name, path and digest.
     for file in store.iterdir():
         if file.is_file():
@@ -457,17 +462,50 @@ def test_files_that_wait_with_the_same_headings_are_loaded_by_the_same_answers(
     answers = tmp_path / "answers.toml"
     answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
     done = counterfoil("import", "--item", first["number"], "--answers", answers, "--load")
-    assert f"item {second['number']}: 2.csv, needs answers: it has the same headings" in done.stderr
+    assert f"item {first['number']}: 2.csv, needs answers: it has the same headings" in done.stderr
     assert counterfoil.stored() == (6, Decimal("1883.20"))
     assert [item["source"] for item in counterfoil.json("loads", "open")] == ["3.csv"]
     take({}, None)
     quarantine, name = Path(third["path"]).parent, Path(third["path"]).name
     assert sorted(file.name for file in quarantine.iterdir()) == [name, f"{name}.reason.txt"]
-    loaded = {Path(first["path"]).name, Path(second["path"]).name}
+    loaded = {Path(path).name for path in first["paths"]}
     assert loaded == {file.name for file in (quarantine.parent / "done").iterdir()}
     Path(third["path"]).write_text(others.replace("Paid", "Unpaid"), "utf-8")
     changed = counterfoil("import", "--item", third["number"], "--answers", answers, "--load", status=2)
     assert "the file was changed since it was delivered" in changed.stderr
+
+
+def test_a_later_file_joins_the_item_that_waits_for_the_same_answers_and_is_resolved_with_it(
+    counterfoil: Command, take: Take
+) -> None:
+    take({"monday.csv": UNKNOWN}, None)
+    (first,) = counterfoil.json("loads", "open")
+    heading, *rows = UNKNOWN.replace("/04/2026", "/05/2026").splitlines()
+    turned = [",".join(reversed(row.split(","))) for row in (heading, *rows)]
+    take({"tuesday.csv": "\n".join(turned), "wednesday.csv": UNKNOWN.replace("Receipt No", "Bill")}, None)
+    item, other = counterfoil.json("loads", "open")
+    assert (item["number"], item["openedAt"]) == (first["number"], first["openedAt"])
+    assert (item["source"], other["source"]) == ("monday.csv, tuesday.csv", "wednesday.csv")
+    assert len(item["paths"]) == 2
+    (found,) = counterfoil.findings("items")
+    assert found["ids"] == [str(item["number"]), str(other["number"])]
+    assert counterfoil.json("loads", "resolve", Path(item["paths"][1]).name) == {"resolved": [item["number"]]}
+    assert counterfoil.json("loads", "open") == [other]
+
+
+def test_a_file_that_is_gone_does_not_keep_others_of_its_item_from_being_answered(
+    counterfoil: Command, take: Take, tmp_path: Path
+) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"riverside","name":"Riverside"}\n')
+    take({"1.csv": UNKNOWN, "2.csv": UNKNOWN.replace("/04/2026", "/05/2026")}, None)
+    (item,) = counterfoil.json("loads", "open")
+    Path(item["paths"][0]).unlink()
+    answers = tmp_path / "answers.toml"
+    answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
+    counterfoil("import", "--item", item["number"], "--answers", answers, "--load")
+    assert counterfoil.stored() == (3, Decimal("941.60"))
+    (left,) = counterfoil.json("loads", "open")
+    assert (left["source"], left["path"]) == ("1.csv", item["paths"][0])
 
 
 def test_the_other_files_that_wait_are_loaded_with_json_too_and_are_in_it(
@@ -476,14 +514,14 @@ def test_the_other_files_that_wait_are_loaded_with_json_too_and_are_in_it(
     counterfoil("load", "-", stdin=b'{"kind":"shop","id":"riverside","name":"Riverside"}\n')
     torn = UNKNOWN.replace("/04/2026", "/06/2026") + "1004,15/06/2026,19:30,Riverside,lots,Paid\n"
     take({"1.csv": UNKNOWN, "2.csv": UNKNOWN.replace("/04/2026", "/05/2026"), "3.csv": torn}, None)
-    number = counterfoil.json("loads", "open")[0]["number"]
+    (number,) = [item["number"] for item in counterfoil.json("loads", "open")]
     answers = tmp_path / "answers.toml"
     answers.write_text('"state.Payout Status" = "sale"\n', "utf-8")
     options = ("import", "--item", number, "--answers", answers, "--load", "--json")
     printed = json.loads(counterfoil(*options, status=3).stdout)
     assert (printed["added"], printed["totals"]["net"]) == (3, "941.60")
     second, third = printed["others"]
-    assert (second["source"], second["item"], second["added"], second["rejected"]) == ("2.csv", number + 1, 3, 0)
+    assert (second["source"], second["item"], second["added"], second["rejected"]) == ("2.csv", number, 3, 0)
     assert (third["source"], third["added"], third["import"]["rejected"]) == ("3.csv", 3, 1)
     assert counterfoil.stored() == (9, Decimal("2824.80"))
 

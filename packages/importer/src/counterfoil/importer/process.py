@@ -19,7 +19,7 @@ from counterfoil.importer import protocol
 from counterfoil.importer.form import FormFiles, KnownShop, json_of
 from counterfoil.importer.proposal import form
 from counterfoil.importer.protocol import VERSION, Cause, ConversionRequest, FailedMessage
-from counterfoil.importer.reading import require_table
+from counterfoil.importer.reading import headings_of
 from counterfoil.importing.database import DatabaseImport, SavedState, SourceDatabase
 from counterfoil.importing.formats import Export, open_export
 from counterfoil.importing.mapping import parse_mapping
@@ -190,11 +190,17 @@ def _convert(request: ConversionRequest, out: IO[bytes]) -> FailedMessage | None
         return FailedMessage(VERSION, TOO_MANY_CELLS.format(most=request.max_cells), "cells")
     except OrderMissing as error:
         return FailedMessage(VERSION, str(error), "order", error.dates)
+    except NotRecognised as error:
+        return FailedMessage(VERSION, str(error), "unknown", headings=error.headings or UNSET, texts=_texts(error))
     except BaseException as error:  # noqa: BLE001 - a panic of a library in Rust is no `Exception`
         text, cause = _reason(error)
-        texts = texts_if_any(error.args[0]) if isinstance(error, ImportFailed) else UNSET
+        texts = _texts(error) if isinstance(error, ImportFailed) else UNSET
         return FailedMessage(VERSION, text, cause, texts=texts)
     return None
+
+
+def _texts(error: ImportFailed) -> protocol.Texts:
+    return texts_if_any(error.args[0])
 
 
 def texts_if_any(text: str) -> protocol.Texts:
@@ -211,8 +217,6 @@ def _reason(error: BaseException) -> tuple[str, Cause]:
         cause = cause.__cause__ or cause.__context__
     if is_disk_full(error):
         return "the disk for temporary files is full", "disk"
-    if isinstance(error, NotRecognised):
-        return str(error), "unknown"
     if isinstance(error, BaseMissing):
         return str(error), "base"
     if isinstance(error, ZoneMissing):
@@ -262,10 +266,10 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
     given = paths["bills"], paths["lines"], paths["payments"]
     try:
         export = open_export(request.format, *given, *mapping, options, own_mappings)
-    except NotRecognised:
+    except NotRecognised as error:
         if request.is_of_folder:
             # It waits until somebody answers, so there must be something to ask about.
-            require_table(paths["bills"][0])
+            error.headings = tuple(headings_of(paths["bills"][0]))
         raise
     for file in export.files:
         answers.write(

@@ -190,6 +190,8 @@ class FailedMessage(ConverterMessage, frozen=True, tag="failed"):
     cause: Cause = "export"
     dates: tuple[str, ...] | UnsetType = UNSET
     """A few dates of which nothing shows whether the day or the month comes first."""
+    headings: tuple[str, ...] | UnsetType = UNSET
+    """Those of a table of which nobody has said what its columns mean."""
     texts: Texts = UNSET
 
 

@@ -223,8 +223,8 @@ def _is_time(column: TableColumn) -> bool:
     return column.is_clock and (is_named or not any(role in NUMBER_ROLES for role in roles))
 
 
-def require_table(path: Path) -> None:
-    """Raise `ImportFailed` if a file is no table of which somebody could say what its columns mean."""
+def headings_of(path: Path) -> list[str]:
+    """Return the headings of a table. Raise `ImportFailed` if it is none of which a person could say what they mean."""
     table = read_table([path], Interview({}))
     if len(table.columns) < 2:
         raise ImportFailed(
@@ -232,6 +232,7 @@ def require_table(path: Path) -> None:
         )
     if not table.rows:
         raise ImportFailed(sentence("{file} has no rows below its header row that can be read.", file=path.name))
+    return list(table.columns)
 
 
 def headings_missing(table: ExportTable) -> list[str]:
@@ -244,4 +245,4 @@ def headings_missing(table: ExportTable) -> list[str]:
     return found if len(found) > 1 else []
 
 
-__all__ = ["DATE_ROLES", "headings_missing", "read_table", "require_table"]
+__all__ = ["DATE_ROLES", "headings_missing", "headings_of", "read_table"]

@@ -64,6 +64,9 @@ class ImportFailed(MessageError):
 class NotRecognised(ImportFailed):
     """No mapping is for these headings, so somebody must answer what the columns mean."""
 
+    headings: tuple[str, ...] = ()
+    """The headings, if they were read to tell the files apart that wait for answers."""
+
 
 class BaseMissing(ImportFailed):
     """Nothing says to which membership base the members of a table belong."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding, FindingKind
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.open_items import Closing, Kind, OpenItem, Verb
+from counterfoil.domain.open_items import Closing, Kind, OpenItem, Verb, joined
 from counterfoil.model.calendar import from_ms
 from counterfoil.model.messages import duration
 from counterfoil.settings import Settings
@@ -26,15 +26,21 @@ MOST_TOLD, MAX_TOLD = 3, 120
 
 
 def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
-    """Close items, or record that held files are accepted. Without the audit entry, nothing is changed."""
+    """Close items, or record that held files are accepted, and return those that were still open.
+
+    Without the audit entry, nothing is changed.
+    """
     act, result = VERBS[verb]
-    changed = [
-        replace(item, decision="accepted") if verb == "accept" else replace(item, closed_by=result) for item in items
-    ]
+    changed = []
+    for item in items:
+        for part in item.parts:
+            is_accepted = verb == "accept"
+            changed.append(replace(part, decision="accepted") if is_accepted else replace(part, closed_by=result))
     with closing(bootstrap.store(settings).key_store()) as audit:
         audit.record(AuditEntry(at=now, act=act, actor=actor, detail="; ".join(item.title for item in items)))
     with closing(bootstrap.store(settings).ledger()) as ledger:
-        return ledger.change_items(changed)
+        were_open = {part.identity for part in ledger.change_items(changed)}
+    return [item for item in items if any(part.identity in were_open for part in item.parts)]
 
 
 NOTHING_WAITING = FindingKind(
@@ -103,7 +109,7 @@ OF_KIND: dict[Kind, FindingKind] = {
 
 def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]:
     """Yield a warning for each kind of items that wait, or one `ok` finding if there are none."""
-    due = [item for item in items if item.is_due(now)]
+    due = [item for item in joined(items) if item.is_due(now)]
     if not due:
         yield NOTHING_WAITING()
     for kind, finding in OF_KIND.items():
@@ -114,7 +120,7 @@ def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]
                 subject=kind,
                 since=from_ms(since, UTC),
                 ids=[str(item.number) for item in of_kind],
-                count=len(of_kind),
+                count=sum(len(item.parts) for item in of_kind),
                 lines=sum(item.lines or 0 for item in of_kind),
                 span=duration(now - since),
                 latest=_latest(of_kind),

@@ -33,6 +33,7 @@ from counterfoil.cli.options import (
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, print_totals
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.audit import Act
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import Kind, PosDatabase
 from counterfoil.importing.apis import APIS
@@ -210,11 +211,12 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     if request.format_name is None and request.url and not request.files:
         request.format_name = DATABASE
     settings = settings_from(batch=request.batch)
+    answered: OpenItem | None = None
     if request.item is not None:
         if request.files:
             raise click.UsageError("--item names its file, so name no other one.")
-        item = item_to_import(settings, request.item)
-        request.files, request.delivered_name = (Path(item.path),), item.source
+        answered = item_to_import(settings, request.item)
+        request.files, request.delivered_name = (Path(answered.path),), answered.source
     for is_wrong, problem in _refusals(ctx, request):
         if is_wrong:
             raise click.UsageError(problem)
@@ -228,13 +230,13 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         refuse_without_effect("nothing is loaded without --load.", "--batch")
     order_of_all = request.date_order
     status = _import(settings, request, is_asked=is_asked)
-    if request.item is None:
+    if answered is None:
         return status
     others: list[dict[str, Any]] = []
     # What was answered for this file is remembered. Another one may be of another till.
     request.date_order = order_of_all
     if request.is_load and not request.is_check and status in (0, SOME_REJECTED):
-        status = max(status, _load_joined(settings, request, others))
+        status = max(status, _load_joined(settings, request, answered, others))
     if request.printed is not None:
         print_json({**request.printed, "others": others})
     return status
@@ -495,15 +497,19 @@ class _Import(Struct):
         return export
 
 
-def _load_joined(settings: Settings, request: ImportRequest, others: list[dict[str, Any]]) -> int:
+def _load_joined(settings: Settings, request: ImportRequest, answered: OpenItem, others: list[dict[str, Any]]) -> int:
     """Load the other files that wait for answers and have the same headings, and add what became of each to `others`.
 
     Return the exit status.
     """
     status = 0
-    for item in unanswered_items(settings):
-        if item.number == request.item:
+    for waiting in unanswered_items(settings):
+        if waiting.identity == answered.identity:
             continue
+        item = waiting
+        if waiting.headings_digest == answered.headings_digest != "":
+            # It was a file of the same item, whose first file is loaded now.
+            item = replace(waiting, number=answered.number)
         joined = replace(
             request,
             item=item.number,

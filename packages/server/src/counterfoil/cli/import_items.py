@@ -5,34 +5,41 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.machine.operator import machine_name
 from counterfoil.settings import Settings
 
 
 def item_to_import(settings: Settings, number: int) -> OpenItem:
-    """Return the open item with this number, or raise `UsageError` if its file cannot be imported."""
+    """Return the file of the open item with this number, or the first one that can be imported if it has several.
+
+    Raise `UsageError` if none can.
+    """
     for item in _open_items(settings):
         if item.number == number:
-            if not _has_file(item):
+            files = [part for part in item.parts if _has_file(part)]
+            if not files:
                 raise click.UsageError(f"{item.title} has no file on this machine that can be imported.")
-            if _is_changed(item):
-                raise click.UsageError(f"{item.title}: the file was changed since it was delivered. Deliver it again.")
-            return item
+            for part in files:
+                if not _is_changed(part):
+                    return replace(part, number=item.number)
+            raise click.UsageError(f"{item.title}: the file was changed since it was delivered. Deliver it again.")
     raise click.UsageError(f"There is no open item {number}. `counterfoil loads open` lists them.")
 
 
 def unanswered_items(settings: Settings) -> Iterator[OpenItem]:
-    """Yield the items that wait for answers, and whose files are on this machine as they were delivered."""
+    """Yield the files that wait for answers, and are here as they were delivered, with their item's number."""
     for item in _open_items(settings):
-        if item.kind == "needs_answers" and _has_file(item) and not _is_changed(item):
-            yield item
+        for part in item.parts:
+            if part.kind == "needs_answers" and _has_file(part) and not _is_changed(part):
+                yield replace(part, number=item.number)
 
 
 def _open_items(settings: Settings) -> Sequence[OpenItem]:
-    return [] if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().open_items()
+    return [] if bootstrap.is_without_store(settings) else joined(bootstrap.store(settings).reads().open_items())
 
 
 def _has_file(item: OpenItem) -> bool:
@@ -45,4 +52,4 @@ def _is_changed(item: OpenItem) -> bool:
     if not item.digest:
         return False
     with Path(item.path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() != item.digest
+        return hashlib.file_digest(file, "sha256").hexdigest() != item.content_digest

@@ -310,7 +310,7 @@ class ExportFile(File):
                 raise
             self._problem = str(error)
             if isinstance(error, UnknownExport):
-                self.needs_answers = True
+                self.needs_answers, self.headings = True, error.headings
                 self._problem = NEEDS_ANSWERS.format(name=self.name)
             elif isinstance(error, UnknownOrder) and conversion.request.mapping is None:
                 self.needs_answers = True

@@ -17,7 +17,7 @@ from counterfoil.cli.options import existing_store, refuse_without_effect, requi
 from counterfoil.cli.totals import print_totals
 from counterfoil.cli.undo import check_options, undo_load
 from counterfoil.domain.doubts import describe
-from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb
+from counterfoil.domain.open_items import OTHER_FILES, OpenItem, Verb, joined
 from counterfoil.machine.operator import operator
 from counterfoil.model.messages import duration
 from counterfoil.model.text import counted
@@ -90,11 +90,12 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
             print_rows(views.columns(now), reads.loads(limit), as_json, nothing=nothing, first=first)
         case ("open",):
             nothing = "there are no open items: no rejected lines, and no quarantined or held files."
-            print_rows(views.items(now), items := reads.open_items(), as_json, nothing=nothing)
+            items = joined(reads.open_items())
+            print_rows(views.items(now), items, as_json, nothing=nothing)
             if not as_json:
                 _print_advice(reads, now, has_items=bool(items))
         case ("resolve" | "accept" | "discard" as verb, first, *others):
-            _close(settings, verb, _named(reads.open_items(), verb, [first, *others]), as_json)
+            _close(settings, verb, _named(joined(reads.open_items()), verb, [first, *others]), as_json)
         case ("undo", number) if NUMBER.fullmatch(number):
             require_roles(settings, writes=remove or void_reason is not None)
             undo_load(settings, int(number), remove=remove, void_reason=void_reason, as_json=as_json)
@@ -121,7 +122,7 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
     """Return the open items with these numbers, or with these names of files."""
     found = []
     for name in names:
-        of_name = [item for item in items if name in (str(item.number), item.identity, *item.files)]
+        of_name = [item for item in items if name in _names_of(item)]
         if not of_name:
             raise click.ClickException(
                 f"{name} is not open. Nothing was changed. Run `counterfoil loads open` to list the open items."
@@ -142,6 +143,11 @@ def _named(items: Sequence[OpenItem], verb: Verb, names: Sequence[str]) -> list[
             )
         found.append(item)
     return found
+
+
+def _names_of(item: OpenItem) -> list[str]:
+    """Return what an operator may call an item."""
+    return [str(item.number), *(part.identity for part in item.parts), *item.files]
 
 
 def _is_changed(item: OpenItem) -> bool:

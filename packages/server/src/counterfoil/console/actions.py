@@ -34,7 +34,7 @@ from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit, number_in
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.open_items import Verb
+from counterfoil.domain.open_items import Verb, joined
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.model.calendar import DAY_MS
 from counterfoil.model.text import counted, translatable
@@ -247,7 +247,7 @@ _NOT_OPEN = translatable("Item %(number)s is not open any more.")
 def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
     t, number = visit.t, int(visit.values["number"])
-    found = [item for item in visit.store.reads.open_items() if item.number == number and verb in item.verbs]
+    found = [item for item in joined(visit.store.reads.open_items()) if item.number == number and verb in item.verbs]
     # Somebody else may have closed it since it was read.
     closed = close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now) if found else []
     text = t.gettext(_CLOSED[verb] if closed else _NOT_OPEN, number=number)

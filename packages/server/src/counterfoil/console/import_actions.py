@@ -35,7 +35,7 @@ from counterfoil.console.layout import show
 from counterfoil.console.pages import imports as imports_page
 from counterfoil.console.visit import ConsoleResponse, FormResult, Visit, redirect
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.open_items import OpenItem, accepted_item
+from counterfoil.domain.open_items import OpenItem, accepted_item, joined
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import Kind
 from counterfoil.importer.shop_questions import NO_GROUP
@@ -161,10 +161,11 @@ def bring_in_item(visit: Visit) -> ConsoleResponse:
 
 
 def _open_item(visit: Visit, number: str) -> OpenItem | None:
-    items = visit.store.reads.open_items() if number else []
+    """Return the open item of a file that is kept or, of several that wait for the same answers, that of the first."""
+    items = joined(visit.store.reads.open_items()) if number else []
     for item in items:
         if str(item.number) == number and item.kind in FILES_KEPT:
-            return item
+            return item.parts[0]
     return None
 
 
@@ -180,7 +181,7 @@ def _copied(item: OpenItem, folder: Path) -> UploadedFile:
         with os.fdopen(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             shutil.copyfileobj(source, out, 1 << 20)
     with copy.open("rb") as copied:
-        if item.digest and hashlib.file_digest(copied, "sha256").hexdigest() != item.digest:
+        if item.digest and hashlib.file_digest(copied, "sha256").hexdigest() != item.content_digest:
             raise DeliveryChanged
     return UploadedFile(copy.name, copy, found.st_size)
 

@@ -8,11 +8,12 @@ A file that was accepted in the console is an item (`not_begun`) until its load 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, Literal
 
 from msgspec import Struct, json
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from counterfoil.model.calendar import DAY_MS, MINUTE_MS
 from counterfoil.model.text import counted, printable
@@ -29,6 +30,8 @@ OTHER_FILES = ""
 STANDARD_INPUT = "stdin"
 # A large file that was accepted in the console is compared with the store for some minutes before its load begins.
 LOAD_BEGINS_MS = 10 * MINUTE_MS
+# What follows the digest of a file that waits for answers: that of its set of headings.
+_HEADINGS = " headings "
 # At most this many characters of a reason are stored.
 MAX_REASON = 600
 CLOSED_ITEMS_KEPT_MS = 400 * DAY_MS
@@ -48,6 +51,8 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     `machine`; a held file without a path is gone, as its watcher has seen. `decision` is set when the operator has
     accepted a held file, which the watcher of its folder then loads if it still has the same `digest`.
 
+    Files that wait for answers and have the same set of headings are shown as one item: see `joined`.
+
     `load` is the load that opened the item or, of an accepted delivery, the load that loaded it.
     """
 
@@ -64,6 +69,22 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     opened_at: int = 0
     closed_at: int | None = None
     closed_by: Closing | None = None
+    joined: tuple["OpenItem", ...] = ()
+    """The items of all files that wait for the same answers, if this item is shown for them. It is not stored."""
+
+    @property
+    def parts(self) -> tuple["OpenItem", ...]:
+        """The items as they are stored: one for each file."""
+        return self.joined or (self,)
+
+    @property
+    def content_digest(self) -> str:
+        return self.digest.partition(_HEADINGS)[0]
+
+    @property
+    def headings_digest(self) -> str:
+        """What files that wait for answers have in common if they have the same set of headings, or an empty text."""
+        return self.digest.partition(_HEADINGS)[2]
 
     @property
     def state(self) -> Literal["waiting", "accepted", "gone"]:
@@ -107,15 +128,45 @@ class OpenItem(Struct, frozen=True, kw_only=True):
     def values(self) -> dict[str, Any]:
         """Return the parameters of the statements with which a ledger stores the item."""
         texts = {"files": json.encode(self.files).decode(), "reason": self.reason[:MAX_REASON]}
-        return asdict(self) | texts | {"path": printable(self.path)}
+        values = asdict(self) | texts | {"path": printable(self.path)}
+        return {name: values[name] for name in COLUMNS}
 
 
-COLUMNS = OpenItem.__struct_fields__
+COLUMNS = tuple(name for name in OpenItem.__struct_fields__ if name != "joined")
 
 
 def item_of(row: Sequence[Any]) -> OpenItem:
     values = dict(zip(COLUMNS, row, strict=True))
     return OpenItem(**values | {"files": json.decode(values["files"], type=dict[str, int])})
+
+
+def digest_with_headings(digest: str, headings: Collection[str]) -> str:
+    """Return the digest of a file that waits for answers with that of its set of headings, if they are known."""
+    if not headings:
+        return digest
+    return digest + _HEADINGS + sha256("\0".join(sorted(set(headings))).encode()).hexdigest()
+
+
+def joined(items: Iterable[OpenItem]) -> list[OpenItem]:
+    """Return the items as people see them: files that wait for the same answers are one, with the number of the first.
+
+    Such files have the same set of headings.
+    """
+    groups: dict[tuple[str, str], list[OpenItem]] = {}
+    for item in items:
+        key = (item.machine, item.headings_digest) if item.headings_digest else ("", item.identity)
+        groups.setdefault(key, []).append(item)
+    return [_as_one(group) for group in groups.values()]
+
+
+def _as_one(items: Sequence[OpenItem]) -> OpenItem:
+    first, *others = items
+    if not others:
+        return first
+    files: dict[str, int] = {}
+    for item in items:
+        files.update(item.files)
+    return replace(first, files=limited(files), joined=tuple(items))
 
 
 def limited(counts: Mapping[str, int]) -> dict[str, int]:

@@ -63,7 +63,11 @@ class ConversionFailed(MessageError):
 
 
 class UnknownExport(ConversionFailed):
-    """Nobody has said yet what the columns of the export mean."""
+    """Nobody has said yet what the columns of the export mean. `headings` are those of the table, if they are known."""
+
+    def __init__(self, text: str, headings: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.headings = tuple(headings)
 
 
 class UnknownOrder(ConversionFailed):
@@ -354,7 +358,7 @@ def _unknown(failed: FailedMessage) -> ConversionFailed:
             return UnknownZone(failed.text)
         case "order" if isinstance(failed.dates, tuple):
             return UnknownOrder(failed.text, failed.dates)
-    return UnknownExport(failed.text)
+    return UnknownExport(failed.text, failed.headings if isinstance(failed.headings, tuple) else ())
 
 
 def disk_full(name: str) -> DiskFull:

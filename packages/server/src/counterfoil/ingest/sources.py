@@ -168,6 +168,8 @@ class File(_Stream):
         self.path = path
         self.needs_answers = False
         """Whether it is an export of which nobody has said what its columns mean."""
+        self.headings: Sequence[str] = ()
+        """The headings of such an export, if they are known."""
         self._opened = opened or (lambda: path.open("rb", buffering=BUFFER_BYTES))
 
     def _all_lines(self) -> Iterator[SourceLine]:

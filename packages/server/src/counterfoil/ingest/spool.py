@@ -14,7 +14,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.open_items import KEPT_NAME, Kind, OpenItem
+from counterfoil.domain.open_items import KEPT_NAME, Kind, OpenItem, digest_with_headings
 from counterfoil.ingest import sources
 from counterfoil.ingest.sources import LOCK, SourceError, open_regular
 from counterfoil.machine.operator import machine_name
@@ -353,9 +353,19 @@ class Spool:
             reason = f"{printable(delivery.name)} was replaced or changed after it was loaded. Deliver it again."
             return self.keep("quarantined", replaced, reason, done)
 
-    def keep(self, kind: Kind, delivery: DeliveredFile, reason: str, folder: int | None = None) -> OpenItem:
+    def keep(
+        self,
+        kind: Kind,
+        delivery: DeliveredFile,
+        reason: str,
+        folder: int | None = None,
+        *,
+        headings: Sequence[str] = (),
+    ) -> OpenItem:
         """Quarantine or hold an entry of the watched folder, or of another of ours; return an open item about it."""
         digest = "" if kind == "quarantined" else delivery.digest(self.on_read)
+        if kind == "needs_answers":
+            digest = digest_with_headings(digest, headings)
         delivered, reason = printable(_delivered_name(delivery.name)), printable(reason)[:MAX_REASON]
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)

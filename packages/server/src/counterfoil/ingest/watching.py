@@ -1,7 +1,7 @@
 """The steps of a delivery to a watched folder: found, opened, checked, loaded, moved."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -130,7 +130,7 @@ class FolderWatch:
                 return False
             problems |= self._problems_after(found, loaded)
         held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
-        unanswered = {file.path.name for file in files if file.needs_answers}
+        unanswered = {file.path.name: file.headings for file in files if file.needs_answers}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
         moved = [self._move(delivery, problems, held, unanswered) for delivery in unchanged]
@@ -207,7 +207,7 @@ class FolderWatch:
                 continue
             try:
                 with self._spool.kept_file("needs_answers", item.identity) as (delivery, folder):
-                    if delivery.digest(self._spool.on_read) == item.digest:
+                    if delivery.digest(self._spool.on_read) == item.content_digest:
                         self._spool.finish(delivery, delete=self._delete, folder=folder)
             except (OSError, SourceError) as error:
                 self._say_once(f"{item.source} was loaded and cannot be moved out of quarantine: {_why(error)}")
@@ -274,16 +274,23 @@ class FolderWatch:
             return not file.read(HEAD_BYTES).lstrip().startswith(b"[")
 
     def _move(
-        self, delivery: DeliveredFile, problems: Mapping[str, str], held: Mapping[str, str], unanswered: Collection[str]
+        self,
+        delivery: DeliveredFile,
+        problems: Mapping[str, str],
+        held: Mapping[str, str],
+        unanswered: Mapping[str, Sequence[str]],
     ) -> OpenItem | bool:
-        """Move a delivery. Return its item if it is quarantined or held, otherwise whether it could be moved."""
+        """Move a delivery. Return its item if it is quarantined or held, otherwise whether it could be moved.
+
+        `unanswered` are the headings of the exports that nobody has answered for.
+        """
         kind: Kind = "needs_answers" if delivery.name in unanswered else "quarantined"
         if delivery.name in held:
             kind = "held"
         reason = held.get(delivery.name) or problems.get(delivery.name)
         try:
             if reason:
-                return self._spool.keep(kind, delivery, reason)
+                return self._spool.keep(kind, delivery, reason, headings=unanswered.get(delivery.name, ()))
             item = self._spool.finish(delivery, delete=self._delete)
         except (OSError, SourceError) as error:
             why = f"{printable(delivery.name)} cannot be moved out of {self._spool.folder}: "

@@ -21,7 +21,7 @@ from counterfoil.checks.running import MOVING_MS, horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.doubts import MEASURES
 from counterfoil.domain.intake import WatchedFolder
-from counterfoil.domain.open_items import KINDS, oldest
+from counterfoil.domain.open_items import KINDS, joined, oldest
 from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
@@ -287,7 +287,7 @@ def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
 
 def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
     with suppress(StoreUnavailable, StoreMismatch):
-        items = [item for item in inspection.open_items() if item.is_due(now)]
+        items = [item for item in joined(inspection.open_items()) if item.is_due(now)]
         yield metric_kinds.OPEN_ITEMS({kind: sum(item.kind == kind for item in items) for kind in KINDS})
         yield metric_kinds.OPEN_ITEMS_OLDEST_SECONDS(max(0, now - (oldest(items) or now)) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)

@@ -110,6 +110,7 @@ def items(now: int) -> Sequence[ListColumn[OpenItem]]:
         ListColumn("files", lambda item: dict(item.files), without=("csv",)),
         ListColumn("reason", terminal="reason", page=translatable("Reason")),
         ListColumn("path", terminal="file", page=translatable("File")),
+        ListColumn("paths", lambda item: [part.path for part in item.parts], without=("csv",)),
         ListColumn("machine", lambda item: item.machine or None),
     )
 

@@ -9,7 +9,7 @@ from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
 from counterfoil.domain.forgetting import ForgottenMember
 from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
-from counterfoil.domain.open_items import KINDS, OpenItem, oldest
+from counterfoil.domain.open_items import KINDS, OpenItem, joined, oldest
 from counterfoil.model.calendar import quiet_closing, thai_day
 from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
@@ -63,7 +63,7 @@ def read(reads: OperatorReads, now: int) -> StoreValues:
         near_quota=_near_quota(reads, keys, now),
         intake=reads.intake(),
         folders=reads.watched_folders(now),
-        items=reads.open_items(),
+        items=joined(reads.open_items()),
         unfinished_forgettings=reads.unfinished_forgettings(),
         disk=reads.disk_use(),
         servers=reads.servers(),

@@ -22,7 +22,7 @@ from counterfoil.console.imports import (
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.audit import Act
 from counterfoil.domain.intake import load_state
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import Kind
 from counterfoil.ingest.converted_exports import ImportTally
@@ -179,7 +179,7 @@ def read(visit: Visit) -> ImportsView:
         for brought in visit.imports.all()
     ]
     number = visit.query.get("item", "")
-    items = visit.store.reads.open_items() if number else []
+    items = joined(visit.store.reads.open_items()) if number else []
     item = next((item for item in items if str(item.number) == number), None)
     return ImportsView(
         imports=rows, item=item, max_mib=MAX_UPLOAD // 1024 // 1024, lost_files=_lost_files(visit, visit.imports)

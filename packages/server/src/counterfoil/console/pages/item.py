@@ -11,7 +11,7 @@ from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.access import Key
 from counterfoil.domain.business_days import DayOfShop
 from counterfoil.domain.deliveries import ChangedDay, DeliveryPreview, PreviewedBill
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.model.text import translatable
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import ListColumn, RowList, console_json
@@ -79,7 +79,7 @@ class ItemView(Struct, frozen=True, kw_only=True):
 
 def read(visit: Visit) -> ItemView:
     reads, number = visit.store.reads, int(visit.values["number"])
-    found = [item for item in reads.open_items() if item.number == number]
+    found = [item for item in joined(reads.open_items()) if item.number == number]
     if not found:
         raise NotFound(visit.t.gettext("Item %(number)s is not open any more.", number=number))
     item = found[0]

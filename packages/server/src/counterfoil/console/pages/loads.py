@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.intake import LoadRow, RejectedLine, load_state, outcome_of
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS
 from counterfoil.model.text import translatable
@@ -121,7 +121,7 @@ def read(visit: Visit) -> LoadsView:
     loads = reads.loads(MOST_LOADS)
     return LoadsView(
         loads=RowList(columns(visit.now), loads),
-        open_items=RowList(items(visit.now), reads.open_items()),
+        open_items=RowList(items(visit.now), joined(reads.open_items())),
         runs=_runs(visit, loads),
     )
 

@@ -16,7 +16,7 @@ from counterfoil.console.key_parts import ScopeNames, scope_names
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.business_days import ComparedDay, DayOfShop, ListedBill, day_named, day_text
-from counterfoil.domain.open_items import OpenItem
+from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings
 from counterfoil.model.messages import Message
 from counterfoil.program.columns import RowList, console_json
@@ -162,7 +162,7 @@ def _items(visit: Visit, shop_id: str, loads: Sequence[LoadOfShop]) -> list[Open
     """Return the open items of loads with bills of this shop, and of held deliveries that would change some."""
     numbers = {found.load.number for found in loads}
     found = []
-    for item in visit.store.reads.open_items():
+    for item in joined(visit.store.reads.open_items()):
         preview = visit.store.reads.delivery_preview(item.identity) if item.kind == "held" else None
         if item.load in numbers or (preview and shop_id in preview.shops):
             found.append(item)
