@@ -553,7 +553,7 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
         return NO_SALE if len(value) >= _SHORTEST_NO_NAME and is_one_of(value, "no_sale") else None
     if is_item and (is_payment(value) or charge_of(value) == "tip" or is_one_of(value, "no_items")):
         return NO_ITEM
-    if (value.isascii() and not _exception_words().search(value)) or channel_of(value):
+    if (value.isascii() and not _exception_words().search(value.casefold())) or channel_of(value):
         return None
     words = words_of(value)
     for meaning in (VOID, REFUND):
@@ -571,12 +571,10 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
 
 @cache
 def _exception_words() -> re.Pattern[str]:
-    """Return a pattern that most values do not match, so that their words need not be looked at."""
+    """Return a pattern that most values in ASCII do not match, so that their words need not be looked at."""
     tables = (("status", VOID), ("status", REFUND), ("status", SKIP), ("no_sale",), ("no_sale_phrases",))
-    words: set[str] = set()
-    for path in tables:
-        words.update(re.escape(phrase.words[-1]) for phrase in _list(*path))
-    return re.compile("|".join(words), re.IGNORECASE)
+    last_words = (phrase.words[-1] for path in tables for phrase in _list(*path))
+    return re.compile("|".join({re.escape(word) for word in last_words if word.isascii()}))
 
 
 @cache
