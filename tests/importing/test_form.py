@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema import validate
 
-from counterfoil.importer.form import MOST_OPTIONS, FormFiles, KnownShop, form_of, json_of, json_schema
+from counterfoil.importer.form import MOST_OPTIONS, Form, FormFiles, KnownShop, form_of, json_of, json_schema
 from counterfoil.importer.proposal import form
 from importing.answering import TODAY, files_of
+from importing.exports import imported
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "import-form.md").read_text("utf-8")
@@ -203,3 +204,55 @@ def test_a_column_that_the_payments_do_not_have_is_refused_as_an_answer_about_pa
         ("payments", "Receipt", "payments.csv has no column Receipt")
     ]
     assert found.advice == ""
+
+
+def made_of(folder: Path, content: str, **answers: str) -> Form:
+    export = folder / "export.csv"
+    export.write_text(content, "utf-8")
+    return form(FormFiles((export,)), NIGHT | answers, today=date(2026, 11, 30))
+
+
+@pytest.mark.parametrize(
+    ("cell", "meaning"), [("ERROR", "has a value that is not in the expected format"), ("", "has no total")]
+)
+def test_a_bill_with_a_cell_that_cannot_be_read_is_not_in_the_totals(tmp_path: Path, cell: str, meaning: str) -> None:
+    rows = [f"{1000 + number},2026-11-13 12:{number:02},Cash,{number}.50" for number in range(1, 21)]
+    rows[6] = f"1007,2026-11-13 12:07,Cash,{cell}"
+    export = "\n".join(["Receipt No,Date,Payment,Total", *rows, ""])
+    made = made_of(tmp_path, export)
+    assert made.totals
+    assert (made.totals.bills, made.totals.net) == (19, "212.50")
+    assert [left.reason for left in made.left_out] == [f"the row {meaning}: line 8"]
+    outcome = imported("csv", tmp_path / "export.csv", mapping=made.mapping)
+    assert len(outcome.bills) == 19
+    assert [row.line for row in outcome.rejected] == [8]
+
+
+def test_a_column_of_times_that_names_its_zone_is_no_zone(tmp_path: Path) -> None:
+    export = """Order ID,Date,Order Time (local timezone),Total
+1001,2026-11-13,12:04,10.00
+1002,2026-11-13,18:30,20.00
+"""
+    made = made_of(tmp_path, export)
+    assert [column.role for column in made.columns] == ["id", "datetime", "time", "net"]
+
+
+def test_where_a_bill_was_served_is_no_shop(tmp_path: Path) -> None:
+    export = """Order ID,Date,Location,Total
+1001,2026-11-13 12:04,In-store,10.00
+1002,2026-11-13 18:30,Takeaway,20.00
+"""
+    made = made_of(tmp_path, export)
+    assert made.totals
+    assert len(made.totals.days) == 1
+    assert [column.role for column in made.columns] == ["id", "datetime", "", "net"]
+
+
+def test_nothing_is_asked_about_ways_of_paying_buyers_and_parts_of_the_day(tmp_path: Path) -> None:
+    export = """Order ID,Date,Transaction Type,Received By,Time of Sale,Promo Code,Total
+1001,2026-11-13 12:04,Cash,Mr.,Afternoon,SAVE,10.00
+1002,2026-11-13 18:30,Online,Mrs.,Evening,,20.00
+1003,2026-11-13 19:30,Cash,Mr.,Night,,20.00
+1004,2026-11-13 20:30,Cash,Mr.,Night,SAVE,20.00
+"""
+    assert not made_of(tmp_path, export).open

@@ -115,7 +115,7 @@ def _asked_number(kept: KeptRows, interview: Interview) -> str:
 
 
 def _may_be_asked_about(ranks: Ranks, column: TableColumn) -> bool:
-    is_free = ranks.role(column) in (None, "productId")
+    is_free = ranks.role(column) in (None, "productId") and not ranks.may_be(column, *NUMBER_ROLES)
     return is_free and column.is_like_an_id and not column.has_decimals and not ranks.is_clock(column)
 
 
@@ -273,7 +273,7 @@ def _number_by_values(table: ExportTable, ranks: Ranks, *, has_items: bool) -> T
 
 def moments_of(ranks: Ranks) -> list[datetime]:
     """Return the time of each row, or nothing if some have none."""
-    texts = _texts_ofmoments_of(ranks)
+    texts = _texts_of_moments(ranks)
     for order in ("dmy", "mdy"):
         moments = []
         for text in texts:
@@ -285,7 +285,7 @@ def moments_of(ranks: Ranks) -> list[datetime]:
     return []
 
 
-def _texts_ofmoments_of(ranks: Ranks) -> Sequence[str]:
+def _texts_of_moments(ranks: Ranks) -> Sequence[str]:
     """Return the cells with the day and the time of each row, or nothing if there are none."""
     dated = [column for column in ranks.with_role("datetime", "tradingDay") if column.is_date]
     for column in dated:

@@ -187,6 +187,11 @@ class ExportTable:
     def line(self, row: int) -> int:
         return self.rows[row].line
 
+    def place(self, row: int) -> tuple[str, int]:
+        """Return the file and the line of a row."""
+        found = self.rows[row]
+        return found.sheet.name, found.line
+
     def without(self, rows: Collection[int]) -> "ExportTable":
         """Return the table without some rows."""
         if not rows:

@@ -25,8 +25,12 @@ def tables_of(reading: ExportReading) -> list[ExportTable]:
 
 
 def days_of(reading: ExportReading) -> list[str]:
-    """Return the days of all bills whose time is known, in their order."""
-    return sorted(time[:10] for time in reading.times if time)
+    """Return the days of the bills whose time can be read, in their order."""
+    found = []
+    for bill, time in enumerate(reading.times):
+        if time and bill not in reading.rejected_bills:
+            found.append(time[:10])
+    return sorted(found)
 
 
 class LaterChecks:

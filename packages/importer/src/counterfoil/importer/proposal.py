@@ -1,6 +1,7 @@
 """Returns the form of an export: the questions that are left, each option with its money, or what would be loaded."""
 
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
@@ -42,8 +43,11 @@ from counterfoil.importer.shop_zones import DEFAULT_ZONE
 from counterfoil.importer.shops import ExportShop
 from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
 from counterfoil.importer.states import EACH
+from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import KnownBase
+from counterfoil.importing.results import ImportFailed, RejectedRow
 from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import decimal_places, read_zone
 from counterfoil.model.calendar import trading_day
 from counterfoil.model.text import counted, display_width
@@ -105,10 +109,12 @@ class _Former:
         timezone: str | None,
         usual_timezone: str,
     ) -> None:
+        self._files = files
         self._source = ExportSource(files)
         self._answers = dict(answers)
         self._shops = shops
         self._today = today
+        self._currency = currency
         self._places = decimal_places(currency)
         self._timezone = timezone
         self._usual_timezone = usual_timezone
@@ -116,8 +122,33 @@ class _Former:
         self._settled: dict[str, str] = {}
         """The answers of doubts of which only one is left: the others are refuted, or lead to the same records."""
         self._readings: dict[tuple[tuple[str, str], ...], ExportReading] = {}
+        self._rejected: list[RejectedRow] = []
+        """The rows that cannot be converted with the mapping of this form."""
 
     def form(self) -> Form:
+        found = self._form_of_readings()
+        if found.mapping and not found.is_sample:
+            self._rejected = self._rows_rejected_by(found.mapping)
+        if not self._rejected:
+            return found
+        # The totals are those of the load, which leaves out the bills with these rows.
+        self._readings.clear()
+        return self._form_of_readings()
+
+    def _rows_rejected_by(self, accepted: str) -> list[RejectedRow]:
+        """Convert the files with the accepted mapping, and return the rows that cannot be converted."""
+        options = ImportOptions(currency=self._currency, timezone=self._timezone, today=self._today)
+        files = self._files
+        try:
+            export = open_export(
+                None, files.bills, files.lines, files.payments, tomllib.loads(accepted), "the mapping", options
+            )
+            return [result for result in export.records() if isinstance(result, RejectedRow)]
+        except ImportFailed:
+            # The load says so itself.
+            return []
+
+    def _form_of_readings(self) -> Form:
         try:
             reading, questions = self._settle()
         except NeedsOtherReport as needed:
@@ -148,6 +179,7 @@ class _Former:
                 timezone=self._timezone,
                 usual_timezone=self._usual_timezone,
                 places=self._places,
+                rejected=self._rejected,
             )
         return self._readings[key]
 

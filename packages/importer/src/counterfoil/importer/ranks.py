@@ -100,17 +100,29 @@ class Ranks:
             return False
         if role == "id":
             return self._fits_id(column)
-        is_time = column.is_date or self.is_clock(column)
-        if role == "shopId" and is_time and self.may_be(column, *DATE_ROLES, "time"):
-            # `Local` is a shop in some languages, but not in `Date (local)` and `TIMESTAMP_LOCAL_TIME`.
-            return False
+        if role == "shopId":
+            return self._fits_shop(column)
+        if role == "timezone":
+            # `Order Time (local timezone)` has times.
+            return not column.is_date and not self.is_clock(column)
+        return role not in ("currency", *_NAMES) or self._fits_name(column, role)
+
+    def _fits_name(self, column: TableColumn, role: str) -> bool:
+        """Return whether a column may have names of what a role says. Codes may be numbers, amounts not."""
         if role == "currency":
             # Some tills call the way of paying a currency.
             return not any(map(headings.names_payment, column.distinct[:FEW_VALUES]))
-        if role == "method" and self._is_no_method(column):
+        is_other = role == "method" and self._is_no_method(column)
+        return not is_other and not column.looks_like_money
+
+    def _fits_shop(self, column: TableColumn) -> bool:
+        is_time = column.is_date or self.is_clock(column)
+        if is_time and self.may_be(column, *DATE_ROLES, "time"):
+            # `Local` is a shop in some languages, but not in `Date (local)` and `TIMESTAMP_LOCAL_TIME`.
             return False
-        # Codes may be numbers, but amounts are not names.
-        return role not in _NAMES or not column.looks_like_money
+        # `Location` with `In-store` and `Takeaway` says where the guests ate.
+        are_channels = bool(column.distinct) and all(map(headings.channel_of, column.distinct))
+        return not are_channels and not column.looks_like_money
 
     def _is_no_method(self, column: TableColumn) -> bool:
         """Return whether a column has IDs of payments, or amounts, instead of ways of paying."""
@@ -316,8 +328,8 @@ class Ranks:
         values = column.distinct
         is_group = headings.names(column.name, "groups") or headings.names(column.name, "people")
         known = any(headings.statuses_of(column.name, values).values())
-        is_other = len(values) > 1 and not is_group and not all(map(headings.channel_of, values))
-        return known or is_other
+        are_known_names = all(headings.channel_of(value) or headings.names_payment(value) for value in values)
+        return known or (len(values) > 1 and not is_group and not are_known_names)
 
     def _may_be_unknown_state(self, column: TableColumn) -> bool:
         values = column.distinct

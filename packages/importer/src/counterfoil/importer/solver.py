@@ -28,6 +28,8 @@ from counterfoil.importer.shop_zones import DEFAULT_ZONE
 from counterfoil.importer.shops import Shops, find_shops
 from counterfoil.importer.state_search import find_states
 from counterfoil.importer.states import CancelledLines, States
+from counterfoil.importing.results import REJECT_REASONS, RejectedRow
+from counterfoil.importing.sentences import Sentence
 from counterfoil.importing.values import decimal_places, prefix_of
 
 LEAVE_OUT = "leave out"
@@ -36,6 +38,7 @@ ROUND, KEEP = "round", "keep"
 PART_ROLES = ("tax", "tip", "discount", "service", "delivery", "rounding")
 # The amounts of a bill are rarely the sums of this many bills above it: at the end of a table, and within it.
 FEW_BILLS, MANY_BILLS = 2, 8
+MOST_LINES = 3
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 _READING_ANSWERS = ("encoding", "decimals")
 
@@ -47,6 +50,18 @@ def _rounded(value: int, cent: int) -> int:
     """Return an amount in whole cents, half a cent up."""
     size = (abs(value) + cent // 2) // cent * cent
     return size if value >= 0 else -size
+
+
+def _rejection(reason: str, lines: Sequence[int]) -> str:
+    """Return what is wrong with rejected rows, and where the first ones are."""
+    meaning = Sentence(REJECT_REASONS[reason], {})
+    named = ", ".join(map(str, lines[:MOST_LINES]))
+    if len(lines) > MOST_LINES:
+        more = len(lines) - MOST_LINES
+        return sentence("the row {meaning}: lines {named} and {more} more", meaning=meaning, named=named, more=more)
+    if len(lines) > 1:
+        return sentence("the row {meaning}: lines {named}", meaning=meaning, named=named)
+    return sentence("the row {meaning}: line {named}", meaning=meaning, named=named)
 
 
 class Left(Struct, frozen=True):
@@ -90,7 +105,7 @@ class ExportSource:
 
 
 class ExportReading:
-    """A table read as bills, with the answers that were given."""
+    """A table read as bills, with the answers that were given. Bills with a rejected row do not count."""
 
     def __init__(
         self,
@@ -102,7 +117,9 @@ class ExportReading:
         timezone: str | None,
         usual_timezone: str = DEFAULT_ZONE,
         places: int = 2,
+        rejected: Sequence[RejectedRow] = (),
     ) -> None:
+        self._rejected = rejected
         self.interview = Interview(answers)
         self.sums_are: str | None = None
         self.source_table, self.lines, self.payments = source.tables(self.interview)
@@ -331,13 +348,33 @@ class ExportReading:
             for bill, rows in enumerate(self.bills.rows):
                 if column.values[rows[0]] in self.shops.no_shop:
                     found[bill] = SKIP
-        for bill in self.sums:
+        for bill in (*self.sums, *self.rejected_bills):
             found[bill] = SKIP
         if self.states.cancelled:
             for bill, rows in enumerate(self.bills.rows):
                 is_cancelled = all(self.states.is_cancelled(self.bills, row) for row in rows)
                 if is_cancelled and found[bill] != SKIP:
                     found[bill] = VOID
+        return found
+
+    @cached_property
+    def rejected_bills(self) -> dict[int, RejectedRow]:
+        """The bills that cannot be converted, with the row that says why."""
+        bill_of_row: dict[tuple[str, int], int] = {}
+        bills_of_name: dict[str, list[int]] = {}
+        for bill, rows in enumerate(self.bills.rows):
+            bills_of_name.setdefault(self.bills.name_of(bill), []).append(bill)
+            for row in rows:
+                bill_of_row[self.bills.table.place(row)] = bill
+        found: dict[int, RejectedRow] = {}
+        for rejected in self._rejected:
+            of_row = bill_of_row.get((rejected.file, rejected.line))
+            # The row may be one of the lines or payments in another file.
+            of_name = bills_of_name.get(rejected.bill or "", [])
+            if of_row is not None:
+                found.setdefault(of_row, rejected)
+            elif len(of_name) == 1:
+                found.setdefault(of_name[0], rejected)
         return found
 
     def net_of(self, bill: int) -> int:
@@ -376,7 +413,16 @@ class ExportReading:
     def left_out(self) -> list[Left]:
         """What is not imported, with its money."""
         of_bills = self._by_reason(SKIP)
-        return [*map(self._left_rows, self.bills.left_out), *of_bills.values()]
+        return [*map(self._left_rows, self.bills.left_out), *of_bills.values(), *self._rejected_rows_of_no_bill()]
+
+    def _rejected_rows_of_no_bill(self) -> list[Left]:
+        """Return the rejected rows that are of no bill that is known, by what is wrong with them."""
+        of_bills = self.rejected_bills.values()
+        lines: dict[str, list[int]] = {}
+        for rejected in self._rejected:
+            if rejected not in of_bills:
+                lines.setdefault(rejected.reason, []).append(rejected.line)
+        return [Left(0, 0, _rejection(reason, of_reason)) for reason, of_reason in lines.items()]
 
     @property
     def voided(self) -> dict[str, Left]:
@@ -397,6 +443,10 @@ class ExportReading:
 
     def _reason(self, bill: int, state: str) -> str:
         """Return what says that a bill has a state."""
+        if state == SKIP and bill in self.rejected_bills:
+            wrong = self.rejected_bills[bill].reason
+            of_bills = self.rejected_bills.values()
+            return _rejection(wrong, [rejected.line for rejected in of_bills if rejected.reason == wrong])
         if bill in self.sums:
             return sentence("a row of totals")
         columns = self.bills.table.columns
