@@ -372,7 +372,9 @@ def test_the_same_sales_of_toast_are_not_loaded_under_other_ids(counterfoil: Com
     first, second = (("import", EXAMPLES / name, "--load", "--with-shops") for name in names)
     for _ in range(2):
         counterfoil(*first)
-    assert "on 2026-11-14, but none of this export" in counterfoil(*second, status=1).stderr
+    refused = counterfoil(*second, status=1).stderr
+    assert "of shop Riverside on 2026-11-14: " in refused
+    assert ", but none of this export" in refused
     counterfoil(*second, "--accept-change")
 
 
