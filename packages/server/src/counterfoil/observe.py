@@ -102,7 +102,7 @@ def text_line(at_ms: int, event: Event, *, in_colour: bool = False) -> str:
 
 
 def _request(event: RequestServed, paint: Paint) -> str:
-    status = paint(str(event.status), RED if event.status >= 500 else YELLOW if event.status >= 400 else GREEN)
+    status = paint(str(event.status), _status_colour(event.status))
     # Every parameter is shown as {id}, which keeps the column narrow.
     path, parameter, _ = event.route.partition("{")
     route = f"{path}{{id}}" if parameter else path
@@ -115,6 +115,12 @@ def _request(event: RequestServed, paint: Paint) -> str:
         if event.personal_base is not None:
             result += "  " + paint(f"disclosure: {event.personal_members}", YELLOW)
     return f"{status}  {printable(route):<{ROUTE_WIDTH}} {short_duration(event.took_us):>7}  {key}  {result}"
+
+
+def _status_colour(status: int) -> str:
+    if status >= 500:
+        return RED
+    return YELLOW if status >= 400 else GREEN
 
 
 def _described(event: Event) -> tuple[str, str, str]:

@@ -204,15 +204,12 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
 
     def loaded_shops(self) -> list[LoadedShop]:
         """Return the shops that are not removed, sorted by ID."""
+        loaded = []
         with self._opened("books") as ask:
-            return [
-                LoadedShop(
-                    json.decode(body, type=Shop),
-                    json.decode(facts, type=ShopFacts),
-                    ask(TOTAL_BILLS, shop=number)[0][0],
-                )
-                for number, facts, body in ask(self._LOADED_SHOPS)
-            ]
+            for number, facts, body in ask(self._LOADED_SHOPS):
+                ((bills,),) = ask(TOTAL_BILLS, shop=number)
+                loaded.append(LoadedShop(json.decode(body, type=Shop), json.decode(facts, type=ShopFacts), bills))
+        return loaded
 
     _LATEST_CLOSINGS = """
         SELECT closed_at FROM bills WHERE shop = :shop AND closed_at IS NOT NULL

@@ -112,17 +112,14 @@ def plan(
     """Return what the change would do. `missing` sets only what a shop does not have yet, for all shops."""
     settings = checked(settings)
     loaded = reads.loaded_shops()
-    unknown = sorted(set(shop_ids) - {each.facts.shop_id for each in loaded})
+    unknown = sorted(set(shop_ids) - {shop.facts.shop_id for shop in loaded})
     if unknown:
         raise ShopSettingsError(
             f"not loaded: {', '.join(map(printable, unknown))}. Run `counterfoil shops` to see the IDs of all shops. "
             "Nothing was changed."
         )
-    shops = [
-        _change(each, settings, tuple(reset), only_missing=selection == "missing")
-        for each in loaded
-        if selection != "named" or each.facts.shop_id in shop_ids
-    ]
+    chosen = [shop for shop in loaded if selection != "named" or shop.facts.shop_id in shop_ids]
+    shops = [_change(shop, settings, tuple(reset), only_missing=selection == "missing") for shop in chosen]
     active = [key for key in reads.keys() if not key.is_revoked(now_ms)]  # noqa: SIM118 - not a dictionary
     return ShopChanges(shops, list(_effects(active, loaded, shops)))
 
@@ -167,7 +164,7 @@ def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_
 
 
 def _described(change: ShopChange, fields: dict[str, FieldChange]) -> str:
-    values = [f"{name} {each.before or 'none'} -> {each.after or 'none'}" for name, each in fields.items()]
+    values = [f"{name} {field.before or 'none'} -> {field.after or 'none'}" for name, field in fields.items()]
     return f"{change.shop_id}: {', '.join(values) or 'set to the value that it had'}"
 
 

@@ -44,12 +44,12 @@ class UnknownVariable(Struct, frozen=True):
 
 def unknown_variables(environment: Mapping[str, str]) -> list[UnknownVariable]:
     known = {setting.variable for setting in TABLE} | _OF_COMMANDS
-    unknown = [
-        name
-        for name, value in sorted(environment.items())
-        if name.startswith("COUNTERFOIL_") and name not in known and not _is_of_others(name, value)
-    ]
-    return [UnknownVariable(name, _similar(name, known)) for name in unknown]
+    unknown = []
+    for name, value in sorted(environment.items()):
+        is_like_ours = name.startswith("COUNTERFOIL_") and not _is_of_others(name, value)
+        if is_like_ours and name not in known:
+            unknown.append(UnknownVariable(name, _similar(name, known)))
+    return unknown
 
 
 def _is_of_others(name: str, value: str) -> bool:

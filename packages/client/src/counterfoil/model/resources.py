@@ -478,4 +478,4 @@ def _field(attribute: str, name: str, required: bool, declared: Any, described: 
 def alternatives(declared: Any) -> tuple[Any, ...]:
     """Return the types that a value may have, without null."""
     types = get_args(declared) if get_origin(declared) in (UnionType, Union) else (declared,)
-    return tuple(each for each in types if each not in (NoneType, UnsetType))
+    return tuple(declared_type for declared_type in types if declared_type not in (NoneType, UnsetType))

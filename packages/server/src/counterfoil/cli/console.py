@@ -199,6 +199,6 @@ def revoke(device_id: str | None, is_all: bool) -> None:
         if state_of(device, lifetimes(settings), now) in ("signed_in", "link")
     ]
     chosen = found if device_id is None else [device_id]
-    for each in chosen:
-        devices.revoke(bootstrap.store(settings).devices(), each, now, operator())
+    for chosen_id in chosen:
+        devices.revoke(bootstrap.store(settings).devices(), chosen_id, now, operator())
     print_note(f"{counted(len(chosen), 'device is', 'devices are')} signed out.")

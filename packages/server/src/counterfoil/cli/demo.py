@@ -97,7 +97,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
-    output: Output = "json" if as_json else "all" if shows_all else "short"
+    output: Output = "all" if shows_all else "short"
+    if as_json:
+        output = "json"
     plan = WorldPlan(until=until or today_in_thailand(), seed=seed, bills=bills)
     if plan.until > today_in_thailand():
         raise click.BadParameter("the demo has no future bills. Choose today or an earlier day.", param_hint="--until")

@@ -202,7 +202,9 @@ def _csv(found: Sequence[RecordedRequest]) -> list[list[object]]:
 
 
 def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
-    colour = "red" if request.status >= 500 else "yellow" if request.status >= 400 else "green"
+    colour = "green"
+    if request.status >= 400:
+        colour = "red" if request.status >= 500 else "yellow"
     took = f"{request.took_us / 1000:>9,.1f} ms"
     error = "" if request.error is None else f"  {request.error}"
     what = f"{terminal.style(str(request.status), fg=colour)}  {took}  {request.route:<21}"

@@ -114,7 +114,9 @@ def set_(
     chosen = ShopSettings(franchise_id=franchise, closing=closing_time, timezone=timezone)
     fields = [RESETTABLE[name] for name in reset]
     _require_something_to_do(shop_ids, chosen, fields, all_shops=all_shops, missing=missing)
-    selection: Selection = "all" if all_shops else "missing" if missing else "named"
+    selection: Selection = "missing" if missing else "named"
+    if all_shops:
+        selection = "all"
     settings, now = existing_store(), SystemClock().now_ms()
     require_roles(settings, writes=not check)
     try:
@@ -173,7 +175,7 @@ def _rewrite(settings: Settings) -> None:
 
 def _print_plan(planned: ShopChanges) -> None:
     for change in planned.changed[:MAX_SHOPS]:
-        values = [f"{field} {_arrow(each)}" for field, each in change.fields().items()]
+        values = [f"{field} {_arrow(value)}" for field, value in change.fields().items()]
         kept = "set to what its record says, and kept whatever later records say"
         terminal.print_wrapped(f"{terminal.style(change.shop_id, bold=True)}  {', '.join(values) or kept}", 4)
     more = len(planned.changed) - MAX_SHOPS

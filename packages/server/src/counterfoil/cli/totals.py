@@ -47,7 +47,8 @@ def _expected_net(value: str) -> ExpectedNet:
 def _once_per_day(
     ctx: click.Context, param: click.Parameter, value: tuple[ExpectedNet, ...]
 ) -> tuple[ExpectedNet, ...]:
-    if len({each.day for each in value}) < len(value):
+    days = {expected.day for expected in value}
+    if len(days) < len(value):
         raise click.BadParameter("name each day once, and the amount of all bills once.", ctx, param)
     return value
 
@@ -66,17 +67,18 @@ expect_net_option = click.option(
 def net_differences(expected: Sequence[ExpectedNet], totals: ControlTotals) -> list[str]:
     """Return a sentence for each amount that differs from the totals or cannot be compared."""
     differences = []
-    for each in expected:
-        days = day_text(each.day) or "" if each.day else "all bills"
-        found = totals.net_of(each.day)
+    for wanted in expected:
+        days = day_text(wanted.day) or "" if wanted.day else "all bills"
+        found = totals.net_of(wanted.day)
         if found is None:
             differences.append(
                 f"the net of {days} cannot be compared, because there are too many days. Import fewer days at a time."
             )
-        elif found != each.net:
-            net, wanted = money_text(decimal_text(found)), money_text(decimal_text(each.net))
-            difference = money_text(decimal_text(found - each.net))
-            differences.append(f"the net of {days} is {net}, not {wanted}: a difference of {difference}.")
+        elif found != wanted.net:
+            net = money_text(decimal_text(found))
+            wanted_net = money_text(decimal_text(wanted.net))
+            difference = money_text(decimal_text(found - wanted.net))
+            differences.append(f"the net of {days} is {net}, not {wanted_net}: a difference of {difference}.")
     return differences
 
 

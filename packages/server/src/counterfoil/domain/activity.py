@@ -156,7 +156,10 @@ def _weeks_of_trade(count: Callable[[int, int], int], last_bill_at: int) -> int:
     Weeks before that with next to no bills do not count: a test bill, one with a wrong year, or the time before a long
     closure says nothing about what is usual now.
     """
-    weeks = [count(last_bill_at - (n + 1) * WEEK_MS, last_bill_at - n * WEEK_MS) for n in range(WEEKS + 1)]
+    weeks = []
+    for weeks_before in range(WEEKS + 1):
+        week_end = last_bill_at - weeks_before * WEEK_MS
+        weeks.append(count(week_end - WEEK_MS, week_end))
     while weeks[-1] < NEXT_TO_NONE * max(weeks):
         weeks.pop()
     return len(weeks)
@@ -168,8 +171,12 @@ def _usual(count: Callable[[int, int], int], began_at: int, after: int, until: i
     def earlier(step: int, steps: range) -> list[int]:
         """Return the number of bills in the same period, so many steps earlier, if the shop existed for half of it."""
         middle = (after + until) // 2
-        moved = [n * step for n in steps if middle - n * step >= began_at]
-        return [count(after - back, until - back) for back in moved]
+        counts = []
+        for number in steps:
+            back = number * step
+            if middle - back >= began_at:
+                counts.append(count(after - back, until - back))
+        return counts
 
     weeks = earlier(WEEK_MS, range(1, WEEKS + 1))
     if weeks:

@@ -144,10 +144,14 @@ class Batch:
 
     def apply(self, changes: Iterable[Change]) -> list[Outcome]:
         """Apply the changes in memory, and return their outcomes."""
-        return [
-            self._put_bill(one) if isinstance(one, EncodedBill) else self._APPLY[type(one), one.key[1]](self, one)
-            for one in changes
-        ]
+        outcomes = []
+        for change in changes:
+            if isinstance(change, EncodedBill):
+                outcomes.append(self._put_bill(change))
+            else:
+                apply = self._APPLY[type(change), change.key[1]]
+                outcomes.append(apply(self, change))
+        return outcomes
 
     # --- rows to write -----------------------------------------------------------
 
@@ -178,14 +182,12 @@ class Batch:
 
     def stale_days(self) -> list[tuple[int, int]]:
         """Return pairs of shop number and day for the days whose bills were written, moved or removed."""
-        bills = self.bills
-        new = {(row.shop, row.bill_day) for row in bills.values() if row.body is not None}
-        old = {
-            (key[0], day)
-            for key, day in self._stored_days.items()
-            if (row := bills.get(key)) is None or row.body is not None
-        }
-        return sorted(new | old)
+        days = {(row.shop, row.bill_day) for row in self.bills.values() if row.body is not None}
+        for key, stored_day in self._stored_days.items():
+            row = self.bills.get(key)
+            if row is None or row.body is not None:
+                days.add((key[0], stored_day))
+        return sorted(days)
 
     def departures(self) -> list[tuple[str, int]]:
         """Return the franchise and the shop number for each shop that left a franchise."""
@@ -223,12 +225,8 @@ class Batch:
         if known:
             change = _with_kept_settings(change, known.facts)
             shop = change.shop
-        if known and (known.body, known.facts, known.removed, known.rev) == (
-            change.body,
-            change.facts_body,
-            False,
-            change.rev,
-        ):
+        delivered = (change.body, change.facts_body, False, change.rev)
+        if known and (known.body, known.facts, known.removed, known.rev) == delivered:
             return Outcome.UNCHANGED
         self.shops[shop.shop_id] = ShopRow(
             known.number if known else self._last_shop,

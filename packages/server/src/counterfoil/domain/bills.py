@@ -134,7 +134,7 @@ def published_bill(
         None if member is None else token_of(member),
         items,  # type: ignore[arg-type]  # they may already be encoded
         NO_AMOUNTS if record.amounts is None else _published_amounts(record.amounts),
-        [_published_payment(each) for each in record.payments] if record.payments else [],
+        [_published_payment(payment) for payment in record.payments] if record.payments else [],
         status,
         void_reason,
         _text(record.cashier),
@@ -212,7 +212,7 @@ def _restore_withheld(item: Item, index: int, withheld: Withheld) -> Item:
 
 def _item_under_facts(item: Item, facts: ShopFacts) -> Item:
     root_id = item.root_id if facts.franchise_id else None
-    category = item.category and [each for each in item.category if each not in facts.groupings]
+    category = item.category and [label for label in item.category if label not in facts.groupings]
     if root_id == item.root_id and category == item.category:
         return item
     return replace(item, root_id=root_id, category=category)
@@ -264,8 +264,8 @@ def published_item(line: SourceItem, facts: ShopFacts) -> tuple[Item, str | None
     if category:
         recorded = _texts(category)
         category = recorded
-        if any(each in facts.groupings for each in recorded):
-            category = [each for each in recorded if each not in facts.groupings]
+        if any(label in facts.groupings for label in recorded):
+            category = [label for label in recorded if label not in facts.groupings]
     item = Item(
         _text(line.product_id),
         root_id if facts.franchise_id else None,
@@ -303,7 +303,10 @@ def _published_amounts(amounts: SourceAmounts) -> Amounts:
 def _promotions(promotions: list[SourcePromotion] | None) -> list[Promotion]:
     if not promotions:
         return []
-    return [Promotion(id=_text(each.id), name=_text(each.name), amount=_money(each.amount) or 0) for each in promotions]
+    return [
+        Promotion(id=_text(promotion.id), name=_text(promotion.name), amount=_money(promotion.amount) or 0)
+        for promotion in promotions
+    ]
 
 
 def _text(value: str | None) -> str | None:

@@ -146,7 +146,10 @@ class RecordEraser:
         """Return the record without the member, or None if it is his own. Records of other members are kept."""
         if record.get("kind") == "member":
             return None if self._is_his(record) else record
-        return {name: value if name in _OWN_FIELDS else self._without(name, value) for name, value in record.items()}
+        kept = {}
+        for name, value in record.items():
+            kept[name] = value if name in _OWN_FIELDS else self._without(name, value)
+        return kept
 
     def _is_his(self, record: Record) -> bool:
         """Return whether a record of a member is his. Without a usable ID, his contacts say so."""

@@ -269,16 +269,23 @@ def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
 
 
 def _jump_of_average(intake: Intake, load: DeliveryCounts) -> DeliveryDoubt | None:
-    average, *earlier = (
-        max(counts.net / counts.with_net, 0.01) if counts.with_net >= MIN_AFFECTED else None
-        for counts in (load, intake.pending, *intake.earlier)
-    )
-    known = [known_average for known_average in earlier if known_average is not None]
-    if average is None or not known:
+    if load.with_net < MIN_AFFECTED:
         return None
-    nearest = max(known) if average > max(known) else min(known)
-    is_jump = max(average / max(known), min(known) / average) >= JUMP_OF_AVERAGE
-    return DeliveryDoubt("average", round(average), max(round(nearest), 1)) if is_jump else None
+    average = _average_net(load)
+    earlier = [counts for counts in (intake.pending, *intake.earlier) if counts.with_net >= MIN_AFFECTED]
+    if not earlier:
+        return None
+    lowest = min(_average_net(counts) for counts in earlier)
+    highest = max(_average_net(counts) for counts in earlier)
+    if max(average / highest, lowest / average) < JUMP_OF_AVERAGE:
+        return None
+    nearest = highest if average > highest else lowest
+    return DeliveryDoubt("average", round(average), max(round(nearest), 1))
+
+
+def _average_net(counts: DeliveryCounts) -> float:
+    """Return the average net of bills, but not zero, because it divides another one."""
+    return max(counts.net / counts.with_net, 0.01)
 
 
 def _alarms(intake: Intake, group: DeliveryCounts) -> list[DeliveryDoubt]:

@@ -132,21 +132,25 @@ def _lots(value: object) -> list[Lot]:
     for lot in pos.objects(value):
         amounts.setdefault(pos.expiry(lot.get("expireAt"), THAI_TIME), []).append(pos.money(lot.get("amount")) or 0)
     soonest_first = sorted(amounts, key=lambda at: (at is None, at or 0))
-    return [Lot(left, at) for at in soonest_first if (left := pos.total(amounts[at]))]
+    lots = [Lot(pos.total(amounts[at]), at) for at in soonest_first]
+    return [lot for lot in lots if lot.amount]
 
 
 def _coupons(value: object, provider_id: str) -> list[Coupon]:
-    return [
-        Coupon(
-            code=pos.ident(coupon.get("code")),
-            status=status if (status := coupon.get("status")) in ("available", "used") else None,
-            template_id=pos.ident(coupon.get("templateId")),
-            name=pos.text(coupon.get("name")),
-            expire_at=_iso_thai(pos.expiry(coupon.get("expireAt"), THAI_TIME)),
-        )
-        for coupon in pos.objects(value)
-        if (pos.ident(coupon.get("providerId")) or provider_id) == provider_id
-    ]
+    """Return the coupons that are not of another base."""
+    of_base = [record for record in pos.objects(value) if pos.ident(record.get("providerId")) in (None, provider_id)]
+    return [_coupon(record) for record in of_base]
+
+
+def _coupon(record: Record) -> Coupon:
+    status = record.get("status")
+    return Coupon(
+        code=pos.ident(record.get("code")),
+        status=status if status in ("available", "used") else None,
+        template_id=pos.ident(record.get("templateId")),
+        name=pos.text(record.get("name")),
+        expire_at=_iso_thai(pos.expiry(record.get("expireAt"), THAI_TIME)),
+    )
 
 
 def _visits(value: object) -> tuple[int, str | None]:
@@ -162,12 +166,13 @@ def _visits(value: object) -> tuple[int, str | None]:
 
 
 def _accounts(value: object, hash_of: Callable[[str], str]) -> list[Account]:
-    accounts = (
-        Account(pos.ident(account.get("channel")), hash_of(user_id))
-        for account in pos.objects(value)
-        if (user_id := pos.text(account.get("userId")))
-    )
-    return list(dict.fromkeys(accounts))
+    """Return the accounts in their order, each of them once."""
+    accounts: dict[Account, None] = {}
+    for record in pos.objects(value):
+        user_id = pos.text(record.get("userId"))
+        if user_id:
+            accounts[Account(pos.ident(record.get("channel")), hash_of(user_id))] = None
+    return list(accounts)
 
 
 def _iso_thai(moment: int | None) -> str | None:

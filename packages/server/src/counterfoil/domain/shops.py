@@ -18,19 +18,23 @@ from counterfoil.model.resources import Category, Shop
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:
     """Return the categories, sorted by level and then in the shop's order, and the IDs of the groupings."""
-    # If an ID occurs twice, a dict keeps its first position and its last content.
-    recorded = {found: record for record in objects(value) if (found := ident(record.get("id")))}
-    groupings = frozenset(found for found, record in recorded.items() if flag(record.get("grouping")))
-    nodes = {found: record for found, record in recorded.items() if found not in groupings}
-    depths = _depths(nodes)
-    categories = [_category(found, record, depths[found]) for found, record in nodes.items()]
+    recorded: dict[str, Record] = {}
+    for record in objects(value):
+        category_id = ident(record.get("id"))
+        if category_id:
+            # If an ID occurs twice, the dictionary keeps its first position and its last content.
+            recorded[category_id] = record
+    groupings = frozenset(category_id for category_id, record in recorded.items() if flag(record.get("grouping")))
+    listed = {category_id: record for category_id, record in recorded.items() if category_id not in groupings}
+    levels = _levels(listed)
+    categories = [_category(category_id, record, levels[category_id]) for category_id, record in listed.items()]
     categories.sort(key=lambda category: (category.level is None, category.level))
     return categories, groupings
 
 
-def _category(found: str, record: Record, level: int | None) -> Category:
+def _category(category_id: str, record: Record, level: int | None) -> Category:
     return Category(
-        id=found,
+        id=category_id,
         name=text(record.get("name")),
         level=level,
         parent_id=None if level == 1 else ident(record.get("parentId")),
@@ -43,23 +47,25 @@ def _hidden(record: Record) -> bool:
     return flag(record.get("hidden")) or (isinstance(visible_in, list) and not idents(visible_in))
 
 
-def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
+def _levels(recorded: dict[str, Record]) -> dict[str, int | None]:
     """Return the level of each category: the recorded one, or one more than its parent's. None if it is unknown."""
-    depths: dict[str, int | None] = {
-        found: level for found, record in nodes.items() if (level := _recorded_level(record))
-    }
-    for start in nodes:
+    levels: dict[str, int | None] = {}
+    for category_id, record in recorded.items():
+        level = _recorded_level(record)
+        if level:
+            levels[category_id] = level
+    for start in recorded:
         path: list[str] = []
         current: str | None = start
-        while current is not None and current in nodes and current not in depths:
-            depths[current] = None  # This ends the loop if the parents form a cycle.
+        while current is not None and current in recorded and current not in levels:
+            levels[current] = None  # This ends the loop if the parents form a cycle.
             path.append(current)
-            current = ident(nodes[current].get("parentId"))
-        depth = 0 if current is None else depths.get(current)
+            current = ident(recorded[current].get("parentId"))
+        level = 0 if current is None else levels.get(current)
         for below in reversed(path):
-            depth = None if depth is None else depth + 1
-            depths[below] = depth
-    return depths
+            level = None if level is None else level + 1
+            levels[below] = level
+    return levels
 
 
 def _recorded_level(record: Record) -> int | None:
@@ -113,11 +119,13 @@ def shop_from(record: Record) -> tuple[Shop, ShopFacts]:
 
 
 def _channel_names(value: object) -> dict[str, str]:
-    return {
-        channel_id: name
-        for channel in objects(value)
-        if (channel_id := ident(channel.get("id"))) and (name := text(channel.get("name")))
-    }
+    names: dict[str, str] = {}
+    for channel in objects(value):
+        channel_id = ident(channel.get("id"))
+        name = text(channel.get("name"))
+        if channel_id and name:
+            names[channel_id] = name
+    return names
 
 
 # --- what the operator sets ------------------------------------------------------

@@ -80,7 +80,7 @@ def _readers(part: type[SourcePart]) -> list[tuple[str, _Reader]]:
 
 
 def _list_of(part: type[SourcePart]) -> Meta:
-    return _read_by(lambda value: [cleaned(part, each) for each in objects(value)])
+    return _read_by(lambda value: [cleaned(part, record) for record in objects(value)])
 
 
 def _change_given(value: object) -> object:

@@ -144,7 +144,10 @@ def reads_of_shops(
 
     `lists` are the shops whose lists the key has read since then. The shop of a single bill is not recorded: "".
     """
-    of_key = {shop for shop, franchise in shops.items() if key.scope.id == (shop if _is_of_shop(key) else franchise)}
+    if _is_of_shop(key):
+        of_key = {shop for shop in shops if shop == key.scope.id}
+    else:
+        of_key = {shop for shop, franchise in shops.items() if franchise == key.scope.id}
     if not of_key:
         return None
     recent = [copy for copy in copies if copy.at >= since]

@@ -243,8 +243,8 @@ class Converters:
         """Yield all lines, in groups, with the bills on them if the lines could be converted."""
         waiting: deque[_Group] = deque()
         most = 2 * MAX_WAITING * len(self._processes)
-        for some in _grouped(lines, self._most_lines):
-            waiting.append(self._group(some))
+        for group_lines in _grouped(lines, self._most_lines):
+            waiting.append(self._group(group_lines))
             while waiting and (waiting[0].is_done or len(waiting) > most):
                 yield self._result(waiting.popleft())
         for group in waiting:

@@ -94,7 +94,7 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
             return FieldType(path=path, readers=(read,), always_readable=always)
         return _field_type(definitions[name], definitions, path)
     if "anyOf" in schema:
-        return _either([_field_type(each, definitions, path) for each in schema["anyOf"]], path)
+        return _either([_field_type(choice, definitions, path) for choice in schema["anyOf"]], path)
     if "properties" in schema:
         start = f"{path}." if path else ""
         fields = {name: _field_type(inner, definitions, start + name) for name, inner in schema["properties"].items()}
@@ -107,10 +107,15 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
 
 
 def _either(choices: list[FieldType], path: str) -> FieldType:
+    readers: list[_Reader] = []
+    always_readable: set[type] = set()
+    for choice in choices:
+        readers += choice.readers
+        always_readable |= choice.always_readable
     return FieldType(
         path=path,
-        readers=tuple(reader for choice in choices for reader in choice.readers),
-        always_readable=frozenset[type]().union(*(choice.always_readable for choice in choices)),
+        readers=tuple(readers),
+        always_readable=frozenset(always_readable),
         fields=next((choice.fields for choice in choices if choice.fields is not None), None),
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
         required=next((choice.required for choice in choices if choice.required), ()),
@@ -220,7 +225,7 @@ def suggestion(kind: str, path: str) -> str | None:
     for step in start.split(".") if start else ():
         known = (known.fields or {}).get(step) if known else None
         known = known.elements or known if known else None
-    names = {_plain(each): each for each in (known.fields or {})} if known else {}
+    names = {_plain(field): field for field in known.fields or ()} if known else {}
     close = get_close_matches(_plain(name), names, n=1, cutoff=CLOSE_ENOUGH)
     return names[close[0]] if close else None
 

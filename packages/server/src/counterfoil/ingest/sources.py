@@ -20,7 +20,7 @@ from typing import IO, Any, BinaryIO, cast
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.intake import RejectedRows
+from counterfoil.domain.intake import RejectedLine, RejectedRows
 from counterfoil.ingest import archives
 from counterfoil.ingest.archives import Damaged, Packing
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine
@@ -259,8 +259,12 @@ class SourceList(Source):
 
     def rejected_rows(self) -> RejectedRows:
         found = [part.rejected_rows() for part in self._parts]
-        reasons = sum((Counter(rows.reasons) for rows in found), Counter())
-        return RejectedRows(reasons, [row for rows in found for row in rows.first])
+        reasons = Counter[str]()
+        first: list[RejectedLine] = []
+        for rows in found:
+            reasons.update(rows.reasons)
+            first += rows.first
+        return RejectedRows(reasons, first)
 
 
 class FileSet(SourceList):
@@ -299,11 +303,10 @@ class Folder(FileSet):
     def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
         entries = _entries(path)
         complete = [(entry, found) for entry, found in entries if not is_unfinished(entry.name)]
-        files = [
-            File(entry, found.st_size, partial(open_regular, str(entry)))
-            for entry, found in complete
-            if stat.S_ISREG(found.st_mode) and SOURCE_RECORDS.accepts(entry.name)
-        ]
+        files = []
+        for entry, found in complete:
+            if stat.S_ISREG(found.st_mode) and SOURCE_RECORDS.accepts(entry.name):
+                files.append(File(entry, found.st_size, partial(open_regular, str(entry))))
         super().__init__(printable(path.name), files)
         self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
         if complete and not files and not self.refused and not may_have_other_files:

@@ -272,11 +272,8 @@ class Spool:
         self._seen = seen
         unfinished = {name for name in seen if sources.is_unfinished(name)}
         files = unfinished - names - {FINDER_FILE}
-        self.waiting = sorted(
-            name
-            for name in files | self.folders
-            if steady_ms - seen[name][1] >= WAITING_MS and (name in files or self._has_files(name))
-        )
+        unchanged = [name for name in sorted(files | self.folders) if steady_ms - seen[name][1] >= WAITING_MS]
+        self.waiting = [name for name in unchanged if name in files or self._has_files(name)]
         return sorted((name, found) for name, found in entries if name not in names | unfinished)
 
     def _has_files(self, folder: str) -> bool:

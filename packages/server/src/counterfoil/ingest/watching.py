@@ -171,9 +171,10 @@ class FolderWatch:
     def problem(self) -> str:
         """Return why something that was delivered cannot be taken, or an empty string."""
         folder = self._spool.folder
-        self._unmoved = {name: each for name, each in self._unmoved.items() if os.path.lexists(folder / name)}
-        unmoved = [why for *_, why in self._unmoved.values()] + self._unmoved_held
-        return next(filter(None, [self._unreadable, *unmoved, *self._left()]), "")
+        self._unmoved = {name: last_try for name, last_try in self._unmoved.items() if os.path.lexists(folder / name)}
+        reasons = [why for _, _, why in self._unmoved.values()]
+        problems = [self._unreadable, *reasons, *self._unmoved_held, *self._left()]
+        return next((problem for problem in problems if problem), "")
 
     def carry_out(self) -> None:
         """Load accepted files and move those no longer held. Items change first, so that a killed move is repeated."""

@@ -26,6 +26,7 @@ from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT
 from counterfoil.machine.addresses import STORE_HEADER, HostNames, is_listening, is_loopback, reachable_host
 from counterfoil.machine.private_listener import ListenerRequest, ListenerResponse, PrivateListener
+from counterfoil.model.text import counted
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.observe import Layout
 from counterfoil.operator_reads import OperatorReads
@@ -42,11 +43,10 @@ from counterfoil.settings import Settings
 def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     """Yield the summed counters of all workers as Prometheus metrics."""
     rows = {route: sums[start : start + observe.ROW_LENGTH] for route, start in layout.rows.items()}
-    requests = {
-        (route, status, error): row[index]
-        for route, row in rows.items()
-        for index, (status, error) in enumerate(observe.OUTCOMES)
-    }
+    requests = {}
+    for route, row in rows.items():
+        for index, (status, error) in enumerate(observe.OUTCOMES):
+            requests[route, status, error] = row[index]
     verdicts = {"admitted": 0, "rate_limited": 0, "quota_exceeded": 0}
     for (route, _, error), count in requests.items():
         if route not in layout.public_routes:
@@ -204,9 +204,9 @@ def _store_checks(counters: int, inspection: OperatorReads) -> tuple[list[Readin
 
 def _intake_warnings(settings: Settings, inspection: OperatorReads) -> Iterator[Readiness]:
     """Yield checks that only warn. They contain no field names, because the listener has no authentication."""
-    count = len(inspection.intake().alarms)
-    changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
-    yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
+    alarms = len(inspection.intake().alarms)
+    changes = counted(alarms, "sudden change")
+    yield Readiness("intake", None, f"{changes} in the loaded records: see `counterfoil doctor`" if alarms else None)
     now = SystemClock().now_ms()
     with suppress(StoreUnavailable, StoreMismatch):
         yield _warning("items", open_item_findings(inspection.open_items(), now))
@@ -247,10 +247,8 @@ def metrics(settings: Settings, counters: int, inspection: OperatorReads) -> Ite
         # Metrics contain no key IDs; `counterfoil usage` shows the IDs.
         used = inspection.quota_use(now)
         yield metric_kinds.ACTIVE_KEYS(len(used))
-        shares = (NEARLY_USED_UP, 1)
-        yield metric_kinds.KEYS_AT_QUOTA(
-            {f"{share * 100:.0f}": sum(part >= share for part in used) for share in shares}
-        )
+        nearly, wholly = sum(share >= NEARLY_USED_UP for share in used), sum(share >= 1 for share in used)
+        yield metric_kinds.KEYS_AT_QUOTA({f"{NEARLY_USED_UP:.0%}".removesuffix("%"): nearly, "100": wholly})
     load = inspection.latest_load()
     if load:
         yield metric_kinds.LOAD_RUNNING(not load.finished)

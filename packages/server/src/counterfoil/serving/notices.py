@@ -51,11 +51,11 @@ def still_unknown(before: dict[str, Known], overview: Overview) -> dict[str, Kno
 
 def changes(before: dict[str, Known], after: dict[str, Known]) -> list[tuple[Change, Known]]:
     """Return what changed between two sets of problems, the worst first."""
-    found: list[tuple[Change, Known]] = [
-        (change, before[name] if change == "resolved" else problem)
-        for name, problem in after.items()
-        for change in _changes_of(before.get(name), problem)
-    ]
+    found: list[tuple[Change, Known]] = []
+    for name, problem in after.items():
+        for change in _changes_of(before.get(name), problem):
+            notified = before[name] if change == "resolved" else problem
+            found.append((change, notified))
     found += [("resolved", known) for name, known in before.items() if name not in after]
     return sorted(found, key=lambda pair: (pair[0] == "resolved", SEVERITY.index(pair[1].severity)))
 
@@ -77,13 +77,15 @@ def _changes_of(known: Known | None, problem: Known) -> Iterator[Change]:
 def body_of(status: Status, at: int, notices: list[tuple[Change, Known]], template: str) -> bytes:
     """Return the body of a notification: our own JSON, or the template with the text in place of its placeholder."""
     words = {"appeared": "", "worsened": "Worse: ", "improved": "Partly resolved: ", "resolved": "Resolved: "}
-    findings = [
-        {"change": change, "code": known.code, "severity": known.severity, "text": known.text}
-        | {"advice": "" if change == "resolved" else known.advice}
-        for change, known in notices
-    ]
-    lines = [f"{words[found['change']]}{found['text']} {found['advice']}".rstrip() for found in findings]
-    text = "\n".join([f"Counterfoil: {counted(len(notices), 'change')}, status {status}.", *lines])
+    findings = []
+    lines = [f"Counterfoil: {counted(len(notices), 'change')}, status {status}."]
+    for change, known in notices:
+        advice = "" if change == "resolved" else known.advice
+        findings.append(
+            {"change": change, "code": known.code, "severity": known.severity, "text": known.text, "advice": advice}
+        )
+        lines.append(f"{words[change]}{known.text} {advice}".rstrip())
+    text = "\n".join(lines)
     if template:
         return template.replace(PLACEHOLDER, json.encode(text).decode()[1:-1]).encode()
     return json.encode({"status": status, "at": iso_utc(at), "text": text, "findings": findings})

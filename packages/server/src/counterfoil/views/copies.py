@@ -77,15 +77,17 @@ def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity
         for copy in found
         if copy.shop_id is not None and (shops is None or copy.shop_id in names or copy.shop_id == key.scope.id)
     }
-    of_shops = [
-        _row(by_shop[shop_id], names.get(shop_id), now)
-        if shop_id in by_shop
-        else CopyRow(list_name=CHANGES_OF_SHOP, shop_id=shop_id, shop_name=names.get(shop_id), state="never")
-        for shop_id in {**names, **by_shop}
-    ]
-    feed = next((_row(copy, None, now) for copy in found if copy.list_name == CHANGE_FEED), None)
-    if feed is None:
+    of_shops = []
+    for shop_id in {**names, **by_shop}:
+        name = names.get(shop_id)
+        if shop_id in by_shop:
+            of_shops.append(_row(by_shop[shop_id], name, now))
+        else:
+            of_shops.append(CopyRow(list_name=CHANGES_OF_SHOP, shop_id=shop_id, shop_name=name, state="never"))
+    feeds = [_row(copy, None, now) for copy in found if copy.list_name == CHANGE_FEED]
+    if not feeds:
         return of_shops
+    feed = feeds[0]
     if shops is not None and _is_replaced(feed, of_shops, now):
         return [replace(feed, no_longer_read=True), *of_shops]
     # A pass over the feed has read every shop.
@@ -97,11 +99,14 @@ def _is_replaced(row: CopyRow, others: Sequence[CopyRow], now: int) -> bool:
     """Return whether a list has not been read for FRESH_MS, and the others are up to date from where it ended."""
     if not others or row.last_read_at is None or now - to_ms(row.last_read_at) <= FRESH_MS:
         return False
-    return all(
-        other.state == "fresh"
-        and (other.read_from is None or (row.complete_until is not None and other.read_from <= row.complete_until))
-        for other in others
-    )
+    for other in others:
+        if other.state != "fresh":
+            return False
+        if other.read_from is None:
+            continue  # It was read from the beginning.
+        if row.complete_until is None or other.read_from > row.complete_until:
+            return False
+    return True
 
 
 def summary(rows: Sequence[CopyRow]) -> CopySummary:

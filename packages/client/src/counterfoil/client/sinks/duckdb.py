@@ -187,15 +187,17 @@ class ParquetSink(DuckDBSink):
             held = f"SELECT {names} FROM {table.name}"
             published = f"SELECT {names} FROM {_rows_of(target)}"
             try:
-                counts = [
-                    self.run(f"SELECT count(*) FROM ({one} EXCEPT ALL {other}) AS rows")[0][0]
-                    for one, other in ((held, published), (published, held))
-                ]
+                counts = [self._count_without(held, published), self._count_without(published, held)]
             except SinkError:  # There is no such file, or it has other columns.
                 counts = [self.run(f"SELECT count(*) FROM {table.name}")[0][0], 0]
             if any(counts):
                 differences[table.name] = counts[0], counts[1]
         return differences
+
+    def _count_without(self, rows: str, others: str) -> int:
+        """Return how many rows one query has that another has not. Equal rows count as often as they occur."""
+        [[count]] = self.run(f"SELECT count(*) FROM ({rows} EXCEPT ALL {others}) AS missing")
+        return int(count)
 
     def _write(self, table: Table, target: Path) -> None:
         draft = target.with_suffix(".parquet.new")

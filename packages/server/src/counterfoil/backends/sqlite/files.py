@@ -233,9 +233,9 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
         return _settled(folder, name)
     require_whole(folder)
     try:
-        for each in NAMES:
-            if _store_id(folder, each) is None:
-                _settled(folder, each).close()
+        for file_name in NAMES:
+            if _store_id(folder, file_name) is None:
+                _settled(folder, file_name).close()
         _settle_id(folder)
         return _settled(folder, name)
     except StoreUnavailable as error:

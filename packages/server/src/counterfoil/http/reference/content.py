@@ -176,8 +176,6 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
     introduction, *parts = _TITLED.split(info["description"])
     titled = dict(zip(parts[::2], parts[1::2], strict=True))
     titled |= {title: _GUIDES[title.lower()].format_map(_LIMITS) for title in ("Paging", "Limits")}
-    envelopes = [_fields(operation, schemas) for operation in OPERATIONS if not operation.public]
-    envelope = _envelope(schemas)
     endpoints = {operation: _endpoint(operation, described, values) for operation in OPERATIONS}
     return Reference(
         summary=info["summary"],
@@ -187,25 +185,28 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
         introduction=introduction,
         authentication=components["securitySchemes"]["apiKey"]["description"],
         guides=[Guide(f"guide-{title.lower().replace(' ', '-')}", title, text) for title, text in titled.items()],
-        groups=[
-            EndpointGroup(
-                f"tag-{tag['name']}",
-                tag["name"],
-                tag["description"],
-                [endpoint for operation, endpoint in endpoints.items() if operation.tag == tag["name"]],
-            )
-            for tag in described["tags"]
-        ],
+        groups=[_group(tag, endpoints) for tag in described["tags"]],
         request_headers=[_parameter("request", parameters[name]) for name in COMMON_PARAMETERS],
         response_headers=_response_headers(described),
-        envelope=[
-            _row("response", name, field, "" if all(name in each for each in envelopes) else "only in paged lists")
-            for name, field in envelope.items()
-        ],
+        envelope=_envelope_rows(schemas),
         objects=_objects(schemas),
         error_body=_error_body(schemas),
         common_errors=_COMMON_ERRORS,
     )
+
+
+def _group(tag: Json, endpoints: Mapping[Operation, Endpoint]) -> EndpointGroup:
+    of_tag = [endpoint for operation, endpoint in endpoints.items() if operation.tag == tag["name"]]
+    return EndpointGroup(f"tag-{tag['name']}", tag["name"], tag["description"], of_tag)
+
+
+def _envelope_rows(schemas: Json) -> list[DescribedRow]:
+    envelopes = [_fields(operation, schemas) for operation in OPERATIONS if not operation.public]
+    rows = []
+    for name, field in _envelope(schemas).items():
+        is_everywhere = all(name in fields for fields in envelopes)
+        rows.append(_row("response", name, field, "" if is_everywhere else "only in paged lists"))
+    return rows
 
 
 # --- operations --------------------------------------------------------------------
@@ -228,17 +229,21 @@ def _endpoint(operation: Operation, described: Json, values: Values) -> Endpoint
         public=operation.public,
         parameters=[_parameter(operation.id, parameter) for parameter in own.values()],
         returns=type_of(success["schema"] if operation.public else schema["properties"]["data"]),
-        rows=[]
-        if operation.public
-        else [
-            _row(f"{operation.id}.response", name, field)
-            for name, field in _fields(operation, components["schemas"]).items()
-            if field != _envelope(components["schemas"]).get(name)
-        ],
+        rows=[] if operation.public else _own_rows(operation, components["schemas"]),
         errors=[problem.code for problem in refusals if problem.code not in _COMMON_ERRORS],
         calls=list(_calls(operation, own, values)),
         examples={name: example["value"] for name, example in success["examples"].items()},
     )
+
+
+def _own_rows(operation: Operation, schemas: Json) -> list[DescribedRow]:
+    """Return the fields of a response that the pages of lists do not have."""
+    of_pages = _envelope(schemas)
+    rows = []
+    for name, field in _fields(operation, schemas).items():
+        if field != of_pages.get(name):
+            rows.append(_row(f"{operation.id}.response", name, field))
+    return rows
 
 
 def _envelope(schemas: Json) -> dict[str, Json]:
@@ -298,12 +303,12 @@ def _response_headers(described: Json) -> list[DescribedRow]:
 
 def _objects(schemas: Json) -> list[DescribedObject]:
     """Return the objects in responses, each before the objects that it contains. Envelopes are described elsewhere."""
-    shown = [
-        {"$ref": f"#/{operation.response_schema}"}
-        if operation.public
-        else schemas[operation.response_schema]["properties"]
-        for operation in OPERATIONS
-    ]
+    shown = []
+    for operation in OPERATIONS:
+        if operation.public:
+            shown.append({"$ref": f"#/{operation.response_schema}"})
+        else:
+            shown.append(schemas[operation.response_schema]["properties"])
     names = dict.fromkeys(objects_in(shown, schemas))
     return [DescribedObject(name, schemas[name]["description"], _rows(name, schemas[name])) for name in names]
 
@@ -330,5 +335,9 @@ def _error_body(schemas: Json) -> list[DescribedRow]:
         for name, field in schemas[problem_name(problem)]["properties"].items():
             fields.setdefault(name, {key: value for key, value in field.items() if key != "const" or name == "ok"})
             codes.setdefault(name, []).append(problem.code)
-    notes = {name: "" if len(found) == len(TABLE) else f"only with {', '.join(found)}" for name, found in codes.items()}
-    return [_row("error-body", name, field, notes[name]) for name, field in fields.items()]
+    rows = []
+    for name, field in fields.items():
+        is_everywhere = len(codes[name]) == len(TABLE)
+        note = "" if is_everywhere else f"only with {', '.join(codes[name])}"
+        rows.append(_row("error-body", name, field, note))
+    return rows

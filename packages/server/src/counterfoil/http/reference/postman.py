@@ -5,7 +5,7 @@ from msgspec import json
 from counterfoil.http.openapi.components import PARAMETERS
 from counterfoil.http.openapi.operations import Json
 from counterfoil.http.reference.calls import ExampleCall
-from counterfoil.http.reference.content import Endpoint, build
+from counterfoil.http.reference.content import Endpoint, EndpointGroup, build
 
 _SCHEMA = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
 _HOW = "Set the variables of the collection: `baseUrl`, `key`, and the IDs and days, which are examples."
@@ -24,16 +24,16 @@ def render_postman(prefix: str, base_url: str) -> bytes:
         },
         "auth": {"type": "bearer", "bearer": [{"key": "token", "value": "{{key}}", "type": "string"}]},
         "variable": [{"key": name, "value": value, "type": "string"} for name, value in variables.items()],
-        "item": [
-            {
-                "name": group.title,
-                "description": group.text,
-                "item": [_request(endpoint, call) for endpoint in group.endpoints for call in endpoint.calls],
-            }
-            for group in reference.groups
-        ],
+        "item": [_folder(group) for group in reference.groups],
     }
     return json.format(json.encode(collection), indent=2) + b"\n"
+
+
+def _folder(group: EndpointGroup) -> Json:
+    requests = []
+    for endpoint in group.endpoints:
+        requests += [_request(endpoint, call) for call in endpoint.calls]
+    return {"name": group.title, "description": group.text, "item": requests}
 
 
 def _request(endpoint: Endpoint, call: ExampleCall) -> Json:
