@@ -27,7 +27,10 @@ class Finding(Struct, frozen=True):
 
 
 class FindingKind(Struct, frozen=True, kw_only=True):
-    """A finding without its values. Several kinds may share their advice, which is a message then."""
+    """A finding without its values. Several kinds may share their advice, which is a message then.
+
+    The console names checks, and advises something else than a command, in `console/templates/findings.html`.
+    """
 
     code: str
     check: str = ""
