@@ -27,6 +27,7 @@ PROVEN = {
     "cancelled qty column": {"2026-11-13": [2, "180"]},
     "typed rows with qty": {"2026-11-13": [2, "140"]},
     "payment rows as items": {"2026-11-13": [3, "220"]},
+    "payments rows with total, no time": {"2026-11-13": [2, "170"]},
     "payments among the items that only their amounts show": {"2026-11-13": [3, "320.50"]},
     "one line per bill": {"2026-11-13": [3, "170"]},
     "one line per bill, total": {"2026-11-13": [3, "170"]},
@@ -154,10 +155,14 @@ def test_each_style_of_the_corpus_is_right_or_asked_about(style: Style, tmp_path
 
 
 def assert_questions(found: Form) -> None:
-    """Check that each question has few short options, with an example each, that differ in what they lead to."""
+    """Check that each question has few short options, with an example each, that differ in what they lead to.
+
+    A single option is only left where another answer can be typed, and the question says which.
+    """
     for question in found.open:
         assert " on 0 of " not in question.text
         assert 0 < len(question.options) <= MOST_OPTIONS
+        assert len(question.options) > 1 or (question.free and ", type " in question.text), question
         results = set()
         for option in question.options:
             assert option.net

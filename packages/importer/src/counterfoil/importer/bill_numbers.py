@@ -110,7 +110,8 @@ def _asked_number(kept: KeptRows, interview: Interview) -> str:
         else:
             choices[column.name] = sentence("{one}, as in {value}", one=column.name, value=example)
     text = sentence("No heading says which column has the number of a bill. Which one has it?")
-    answer = interview.choose("bill", "bill", text, choices, free=True, must_confirm=True)
+    typed = sentence("If another one has it, type its heading. If none has it, export a report with it.")
+    answer = interview.choose("bill", "bill", text, choices, free=True, typed=typed, must_confirm=True)
     return answer.split(" + ")[-1]
 
 
@@ -158,7 +159,7 @@ def _may_be_number(table: ExportTable, ranks: Ranks, column: TableColumn) -> boo
         return False
     if _joins_bills(table, ranks, column) or _is_text(column):
         return False
-    if ranks.heading_state(column) in (VOID, REFUND):
+    if ranks.heading_state(column) in (VOID, REFUND) or ranks.may_be(column, "payout"):
         return False
     is_amount = column.is_number and ranks.may_be(column, *NUMBER_ROLES - {"qty"})
     return not is_amount

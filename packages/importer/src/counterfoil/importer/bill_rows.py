@@ -129,7 +129,10 @@ class KeptRows:
             f"{WITHOUT}{SEPARATOR.join(words)}": sentence("No: leave out"),
             ALL_ROWS: sentence("Yes, all rows are bills"),
         }
-        if self._interview.choose(question, "bill", text, choices) != ALL_ROWS:
+        typed = sentence(
+            "If some of them are, type only the others, such as {example}.", example=f"{WITHOUT}{words[0]}"
+        )
+        if self._interview.choose(question, "bill", text, choices, free=True, typed=typed) != ALL_ROWS:
             self.leave_out(_rows_with(number, words), sentence("{name} is {words}", name=number.name, words=shown))
             self.skipped.setdefault(number.name, []).extend(words)
 

@@ -38,7 +38,7 @@ def find_closing_time(
             day=day.name,
         )
         confirmed = {day.name: sentence("Yes: {day}", day=day.values[0])}
-        interview.choose("time", "day", text, confirmed, free=True, must_confirm=True)
+        interview.choose("time", "day", text, confirmed, free=True, typed=_other_date(), must_confirm=True)
     if found.rival:
         return ClosingTime(_asked_between(table, day, found.rival, interview), None)
     if found.clock is None and found.possible_clocks:
@@ -75,7 +75,12 @@ def _asked(table: ExportTable, ranks: Ranks, interview: Interview) -> ClosingTim
     if not choices:
         raise NeedsOtherReport(_without_dates(table, ranks))
     text = sentence("Which column has the date of a bill?")
-    return _answered(table, ranks, interview.choose("time", "day", text, choices, free=True))
+    answer = interview.choose("time", "day", text, choices, free=True, typed=_other_date())
+    return _answered(table, ranks, answer)
+
+
+def _other_date() -> str:
+    return sentence("If another column has it, type its heading. If none has it, export a report with it.")
 
 
 def _without_dates(table: ExportTable, ranks: Ranks) -> str:

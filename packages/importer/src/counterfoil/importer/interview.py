@@ -16,6 +16,8 @@ class Doubt(Struct, frozen=True):
     choices: dict[str, str]
     example: str = ""
     free: bool = False
+    typed: str = ""
+    """What a person types if the only option is not right."""
     default: str | None = None
     must_confirm: bool = False
     """Whether it is asked although only one answer is possible, because no record shows that the answer is right."""
@@ -65,6 +67,7 @@ class Interview:
         *,
         example: str = "",
         free: bool = False,
+        typed: str = "",
         default: str | None = None,
         must_confirm: bool = False,
     ) -> str:
@@ -77,7 +80,7 @@ class Interview:
                     doubt, given, sentence("{given} is not one of: {named}", given=given, named=", ".join(named))
                 )
             return given
-        self.doubts.append(Doubt(doubt, kind, text, named, example, free, default, must_confirm))
+        self.doubts.append(Doubt(doubt, kind, text, named, example, free, typed, default, must_confirm))
         return default if default is not None else next(iter(named), "")
 
     def withdraw(self, doubt: str) -> list[Doubt]:

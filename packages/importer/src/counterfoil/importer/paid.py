@@ -66,7 +66,10 @@ class PaidAmounts(StatedAmounts):
             advice = sentence("Export a report with the total of each bill, or with the price of each item.")
             raise NeedsOtherReport(joined(reason, advice))
         text = joined(finding.question, sentence("What did the customer pay, tip included?"))
-        name = self._interview.choose("net", "money", text, list(choices), free=True, must_confirm=finding.must_confirm)
+        typed = sentence("If it is something else, type the columns to add up, such as Total + Tip.")
+        name = self._interview.choose(
+            "net", "money", text, list(choices), free=True, typed=typed, must_confirm=finding.must_confirm
+        )
         self._leave_out_tips(choices[name], finding)
         return choices[name]
 

@@ -31,6 +31,7 @@ from counterfoil.importer.form import (
     RefusedAnswer,
     Standing,
     Totals,
+    joined,
     sentence,
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
@@ -289,14 +290,14 @@ class _Former:
             return self._example_of_money(doubt, reading)
         if number is None:
             return ""
-        found = [record for record in reading.records if record[0] == number]
+        found = [bill for bill in reading.counted if reading.bills.name_of(bill) == number]
         if not found:
             return sentence("bill {number}: left out", number=number)
         texts = []
-        for _, state, net, _, time in found[:MOST_SAME_NUMBER]:
-            text = "void" if state == VOID else self._money(net)
-            if time:
-                minute = time[:16].replace("T", " ")
+        for bill in found[:MOST_SAME_NUMBER]:
+            text = "void" if reading.state_of_bill[bill] == VOID else self._money(reading.net_of(bill))
+            if reading.times[bill]:
+                minute = self._local(reading, bill)[:16].replace("T", " ")
                 text = f"{text} on {minute}"
             texts.append(text)
         what = " and ".join(texts)
@@ -611,9 +612,10 @@ def _number_of_difference(readings: Sequence[ExportReading]) -> str | None:
 
 
 def _question(doubt: Doubt, options: Sequence[AnswerOption], example: str) -> Question:
+    text = joined(doubt.text, doubt.typed) if len(options) == 1 else doubt.text
     return Question(
         id=doubt.id,
-        text=doubt.text,
+        text=text,
         kind=doubt.kind,
         options=tuple(options),
         example=example,

@@ -43,6 +43,8 @@ class Ranks:
         self._given = dict(given or {})
         self._matches = {name: self._matches_of(name) for name in table.columns}
         self._roles = {name: self._role_by_values(column) for name, column in table.columns.items()}
+        for name in self._prices_of_lines():
+            self._roles[name] = "amount"
         for name in self._deducted():
             self._roles[name] = _TAKEN_OFF.get(self._roles[name] or "", self._roles[name])
 
@@ -135,6 +137,13 @@ class Ranks:
         is_code = any(map(str.isdigit, "".join(column.distinct))) or len(column.distinct) * 2 > column.filled
         is_named_time = is_time and (self.may_be(column, *DATE_ROLES, "time") or has_clocks)
         return is_code and not column.has_decimals and not is_named_time
+
+    def _prices_of_lines(self) -> list[str]:
+        """Return the prices that may be those of a whole line, as `Sale price` without any quantity."""
+        if "qty" in self._roles.values():
+            return []
+        columns = self.table.columns.values()
+        return [column.name for column in columns if self.role(column) == "unitPrice" and self.may_be(column, "amount")]
 
     def _deducted(self) -> list[str]:
         """Return the charges and payments that nearly always have the sign opposite to that of the row's total."""

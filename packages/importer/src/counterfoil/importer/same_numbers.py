@@ -32,7 +32,7 @@ def ask_about_times(bills: Bills, interview: Interview) -> ClosingTime:
     if not bills.is_flat:
         _ask_what_tells_apart(bills, interview, times, several[0], answer)
     elif answer is None:
-        return _ask_for_day_alone(bills, interview, several[0])
+        return _ask_for_one_time(bills, interview, several[0])
     return bills.closing
 
 
@@ -162,8 +162,8 @@ def _may_tell_apart(bills: Bills, column: TableColumn) -> bool:
 # --- one bill whose lines have the same number -------------------------------------------------
 
 
-def _ask_for_day_alone(bills: Bills, interview: Interview, rows: Sequence[int]) -> ClosingTime:
-    """Ask to use the day alone, if the lines of a bill have different times, and return its column."""
+def _ask_for_one_time(bills: Bills, interview: Interview, rows: Sequence[int]) -> ClosingTime:
+    """Ask which time counts if the lines of a bill have different times: none but the day, or the latest one."""
     day, clock = bills.closing.day, bills.closing.clock
     if day is None or clock is None or len({day.values[row] for row in rows}) > 1:
         column = clock or day or bills.number
@@ -180,15 +180,22 @@ def _ask_for_day_alone(bills: Bills, interview: Interview, rows: Sequence[int]) 
         "The lines of a bill have different times in {clock}, so that it is not when the bill was closed.",
         clock=clock.name,
     )
-    choices = {day.name: sentence("use only {day}: every bill gets 12:00", day=day.name)}
-    interview.choose("time", "day", text, choices, must_confirm=True)
-    return ClosingTime(day, None)
+    both = f"{day.name} + {clock.name}"
+    choices = {
+        day.name: sentence("use only {day}: every bill gets 12:00", day=day.name),
+        both: sentence("use the latest {clock} of each bill", clock=clock.name),
+    }
+    answer = interview.choose("time", "day", text, choices)
+    return replace(bills.closing, is_latest=True) if answer == both else ClosingTime(day, None)
 
 
 def ask_about_parts(bills: Bills, interview: Interview) -> None:
     """Ask whether rows of the same number are one bill, if others are between them and nothing shows when."""
     apart = bills.first_in_parts() or _first_of_same_day(bills)
     if apart is None or "bill" in interview.answers or bills.closing.is_latest:
+        return
+    if not bills.is_flat and add_up_to_totals(bills.ranks, bills.rows):
+        # These are the payments of a bill.
         return
     lines = " and ".join(str(bills.table.line(row)) for row in apart)
     text = sentence(
@@ -197,7 +204,13 @@ def ask_about_parts(bills: Bills, interview: Interview) -> None:
         number_2=bills.number.values[apart[0]],
         lines=lines,
     )
-    interview.choose("together", "bill", text, {ONE: sentence("Yes, they are one bill")}, must_confirm=True)
+    answer = interview.answer("together")
+    if answer not in (None, ONE):
+        # The answer is a key that still joins these rows.
+        raise Refuted("together", answer or "", text)
+    choices: dict[str, str] = {ONE: sentence("Yes, they are one bill")} | _choices_of_key(bills, [])
+    typed = sentence("If they are several, type the columns that tell them apart, such as Date + Table + Number.")
+    interview.choose("together", "bill", text, choices, free=True, typed=typed, must_confirm=True)
 
 
 def _first_of_same_day(bills: Bills) -> list[int] | None:

@@ -104,7 +104,8 @@ class ShopZones:
         fitting = self._fitting(cells) or [self._usual_zone]
         if self._usual_zone in fitting:
             fitting = list(dict.fromkeys([self._usual_zone, *fitting]))
-        return self._interview.choose("timezone", "shop", text, fitting[:MOST_CHOICES], free=True)
+        typed = sentence("If it is in another one, type its name, such as {zone}.", zone=self._usual_zone)
+        return self._interview.choose("timezone", "shop", text, fitting[:MOST_CHOICES], free=True, typed=typed)
 
     def _zone_of(self, shop: str) -> tuple[str, bool]:
         """Return the probable zone of a shop, and whether it must be asked for."""

@@ -302,7 +302,8 @@ class ExportReading:
                 choices[column.name] = sentence("{one}, as in {value}", one=column.name, value=column.distinct[0])
             if not choices:
                 raise NeedsOtherReport(sentence("{table} has no column with the number of the bill.", table=table.name))
-            self.interview.choose(what, "bill", text, choices, free=True, must_confirm=True)
+            typed = sentence("If another one has it, type its heading. If none has it, export a report with it.")
+            self.interview.choose(what, "bill", text, choices, free=True, typed=typed, must_confirm=True)
 
     def _find_payment_states(self) -> CancelledLines | None:
         """Return which payments of a file of their own do not count."""

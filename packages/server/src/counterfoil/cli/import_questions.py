@@ -202,7 +202,7 @@ def _free_value(question: Question) -> str:
             return "the name of a new base"
         case "net":
             return "another sum of columns, such as Total + Tip"
-        case "bill":
+        case "bill" | "together":
             return "another column, or several, such as Date + Number"
         case "time" | "lines" | "payments":
             return "another column"
