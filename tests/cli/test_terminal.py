@@ -46,7 +46,7 @@ def test_no_color_removes_every_colour_and_style(counterfoil: Command, store: Pa
         assert ESCAPE not in on_terminal(*command.split(), "--store", store, NO_COLOR="1"), command
 
 
-@pytest.mark.parametrize("columns", [60, 40])
+@pytest.mark.parametrize("columns", [36, 30])
 def test_a_terminal_that_is_too_narrow_for_a_table_shows_blocks_with_every_column(
     counterfoil: Command, store: Path, columns: int
 ) -> None:
@@ -123,6 +123,21 @@ def test_no_list_breaks_a_word_or_an_id(demo_store: Path, command: str, columns:
     names = ("keyId", "shopId", "requestId") if words[0] == "requests" else ("keyId", "shopId")
     found = {row.get(name) for row in rows if isinstance(row, dict) for name in names}
     assert [one for one in found if one and one not in text] == []
+
+
+@pytest.mark.parametrize("command", ["loads", "shops", "keys list", "requests", "audit"])
+def test_a_terminal_of_80_columns_shows_a_table_and_names_the_columns_that_it_lacks(
+    demo_store: Path, command: str
+) -> None:
+    text = on_terminal(*command.split(), "--store", demo_store, columns=80, NO_COLOR="1").replace("\r", "")
+    assert re.match(r"(load|shop ID|key ID|time)  ", text)
+    assert "A wider terminal also shows" in " ".join(text.split())
+
+
+def test_a_narrow_list_of_requests_has_long_request_ids_whole_below_their_rows(demo_store: Path) -> None:
+    text = on_terminal("requests", "--store", demo_store, columns=70, NO_COLOR="1").replace("\r", "")
+    shown = Command(demo_store).json("requests", "--limit", 50)
+    assert re.findall("^    request ID ([^ \n]+)", text, re.MULTILINE) == [request["requestId"] for request in shown]
 
 
 def test_labels_are_beside_the_ids_of_keys_in_every_list(demo_store: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -139,7 +139,8 @@ def print_list(
     """Print the columns that a terminal shows, those in `first` first.
 
     If the terminal is too narrow, the table has only the columns with the headings `narrow`, and the text of the column
-    `below` under each row; without `narrow`, or if that is too wide as well, each row is a block of lines.
+    `below` under each row. If that is too wide as well, the last of `narrow` is there, too, such as a long request ID.
+    Without `narrow`, or if even that is too wide, each row is a block of lines.
     """
     from counterfoil.program.columns import arranged, plain_text  # noqa: PLC0415 - not every command prints a list
 
@@ -150,7 +151,11 @@ def print_list(
     room = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else sys.maxsize
     heading, *lines = aligned([names, *cells], right)
     if max(map(display_width, (heading, *lines))) > room:
-        if not (narrow and _print_narrow(shown, cells, narrow, below, room)):
+        fits = bool(narrow) and (
+            _print_narrow(shown, cells, narrow, below, room)
+            or _print_narrow(shown, cells, narrow[:-1], below, room, narrow[-1])
+        )
+        if not fits:
             _print_blocks(names, cells)
         return
     echo(heading, dim=True)
@@ -166,9 +171,17 @@ def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 
 def _print_narrow(
-    columns: "Sequence[ListColumn[Row]]", cells: Sequence[Sequence[str]], narrow: Sequence[str], below: str, room: int
+    columns: "Sequence[ListColumn[Row]]",
+    cells: Sequence[Sequence[str]],
+    narrow: Sequence[str],
+    below: str,
+    room: int,
+    moved: str = "",
 ) -> bool:
-    """Print a table of these columns, and which others there are. Return False if it does not fit."""
+    """Print a table of these columns, and which others there are. Return False if it does not fit.
+
+    Under each row are the text of the column `below`, and the name and the text of the column `moved`.
+    """
     names = [column.terminal for column in columns]
     chosen = []
     for name in narrow:
@@ -194,13 +207,22 @@ def _print_narrow(
     echo(heading, dim=True)
     for text, row in zip(lines, cells, strict=True):
         echo(text)
-        more = row[names.index(below)] if below else ""
-        if more not in ("", "-"):
-            print_wrapped(" " * BLOCK_INDENT + more, BLOCK_INDENT, dim=True)
-    left_out = [name for name in names if name not in (*narrow, below)]
+        parts = _parts_below(dict(zip(names, row, strict=True)), moved, below)
+        if parts:
+            print_wrapped(" " * BLOCK_INDENT + " · ".join(parts), BLOCK_INDENT, dim=True)
+    left_out = [name for name in names if name not in (*narrow, below, moved)]
     times = f"Times are {', '.join(sorted(zones))}. " if zones else ""
     print_wrapped(f"{times}A wider terminal also shows {', '.join(left_out)}; --json shows everything.", dim=True)
     return True
+
+
+def _parts_below(values: Mapping[str, str], moved: str, below: str) -> list[str]:
+    parts = []
+    if values.get(moved, "") not in ("", "-"):
+        parts.append(f"{moved} {values[moved]}")
+    if values.get(below, "") not in ("", "-"):
+        parts.append(values[below])
+    return parts
 
 
 def _cut(table: Sequence[Sequence[str]], places: Sequence[int], room: int) -> list[list[str]]:

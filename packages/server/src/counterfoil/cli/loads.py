@@ -87,7 +87,9 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
         case ():
             nothing = "nothing has been loaded yet. Run `counterfoil load` to load source records."
             first = ("number", "startedAt", "state", "lines", "changed", "rejected")
-            print_rows(views.columns(now), reads.loads(limit), as_json, nothing=nothing, first=first)
+            narrow = ("load", "started", "state", "lines", "rejected")
+            found = reads.loads(limit)
+            print_rows(views.columns(now), found, as_json, nothing=nothing, first=first, narrow=narrow, below="files")
         case ("open",):
             nothing = "there are no open items: no rejected lines, and no quarantined or held files."
             items = joined(reads.open_items())
