@@ -233,10 +233,14 @@ _Numbers = dict[str, Any]
 
 
 def _numbers(resource: type[resources.Resource]) -> _Numbers:
-    kinds = (resources.Kind.DECIMAL, resources.Kind.QUANTITY)
-    fields = resources.fields_of(resource)
-    parts = {field.name: inner for field in fields if field.part and (inner := _numbers(field.part))}
-    return {field.name: None for field in fields if field.kind in kinds} | parts
+    numbers: _Numbers = {}
+    for field in resources.fields_of(resource):
+        if field.kind in (resources.Kind.DECIMAL, resources.Kind.QUANTITY):
+            numbers[field.name] = None
+        inner = _numbers(field.part) if field.part else {}
+        if inner:
+            numbers[field.name] = inner
+    return numbers
 
 
 def _convert_to_decimal(record: dict[str, Any], numbers: _Numbers) -> None:

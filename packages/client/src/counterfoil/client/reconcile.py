@@ -122,11 +122,10 @@ class Reconciler(Struct):
         comparison.forget_pending(pending.shops, pending.listed_shops, pending.bills)
         self.result.tables = comparison.differences()
         differing = {found.table for found in self.result.tables}
-        self.result.tables += [
-            RowDifferences(table=f"{name}.parquet", missing=missing, extra=extra, different=0)
-            for name, (missing, extra) in self.sink.file_differences().items()
-            if name not in differing
-        ]
+        for name, (missing, extra) in self.sink.file_differences().items():
+            if name not in differing:
+                file = RowDifferences(table=f"{name}.parquet", missing=missing, extra=extra, different=0)
+                self.result.tables.append(file)
         bills = [key for key in pending.bills if key[0] not in pending.shops]
         changed = len(bills) + len(pending.listed_shops) + self.sink.count_bills(pending.shops)
         self.result.left_out = comparison.left_out(changed)
@@ -182,21 +181,19 @@ class Reconciler(Struct):
         service = self._read_list(calls.digests(first=self.since), _decode_digests, _day_totals)
         copy = self.sink.day_totals(self.since)
         left_out = self.sink.shops_that_left()
-        compared = {
-            (shop_id, day)
-            for shop_id, day in service.keys() | copy.keys()
-            if selection.has_shop(shop_id)
-            and selection.has_day(day)
+        compared = set()
+        for shop_id, day in service.keys() | copy.keys():
             # The service does not return the bills of a shop that left the key's scope. The copy keeps them.
-            and not (shop_id in left_out and (shop_id, day) not in service)
-        }
+            is_kept = shop_id in left_out and (shop_id, day) not in service
+            if selection.has_shop(shop_id) and selection.has_day(day) and not is_kept:
+                compared.add((shop_id, day))
         self.result.days = len(compared)
         self._leave_out(left_out - {shop_id for shop_id, _ in service})
         differing: dict[str, dict[str | None, Sides]] = {}
         for shop_id, day in compared:
-            sides = service.get((shop_id, day), NO_BILLS), copy.get((shop_id, day), NO_BILLS)
-            if sides[0] != sides[1]:
-                differing.setdefault(shop_id, {})[day] = sides
+            served, held = service.get((shop_id, day), NO_BILLS), copy.get((shop_id, day), NO_BILLS)
+            if served != held:
+                differing.setdefault(shop_id, {})[day] = served, held
         return differing
 
     def _leave_out(self, shop_ids: Collection[str]) -> None:

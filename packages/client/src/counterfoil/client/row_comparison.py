@@ -103,13 +103,20 @@ class RowComparison:
         ]
 
     def left_out(self, pending: int) -> LeftOut:
-        shops, bills, members = (
-            self._sink.run(
-                f"SELECT count(*) FROM {whole.name} WHERE NOT ({_EXPECTED[whole.name]}) AND {_not_returned(whole)}"
-            )[0][0]
-            for whole, *_ in WHOLES
+        """Return how many rows of the copy were not compared. `pending` are those that the next pull reads."""
+        return LeftOut(
+            shops=self._count_unexpected(SHOPS),
+            bills=self._count_unexpected(BILLS),
+            members=self._count_unexpected(MEMBERS),
+            pending=pending,
         )
-        return LeftOut(shops, bills, members, pending)
+
+    def _count_unexpected(self, whole: Table) -> int:
+        """Count the rows that the service did not return, and need not return."""
+        [[count]] = self._sink.run(
+            f"SELECT count(*) FROM {whole.name} WHERE NOT ({_EXPECTED[whole.name]}) AND {_not_returned(whole)}"
+        )
+        return int(count)
 
     # --- reading -------------------------------------------------------------------
 
@@ -134,9 +141,10 @@ class RowComparison:
 
     def _compare_group(self, group: FeedGroup) -> None:
         if group.shops:
-            self._bases |= {
-                base for row in group.shops.values() if (base := decode_row(row, decode_shop_head).provider_id)
-            }
+            for row in group.shops.values():
+                base = decode_row(row, decode_shop_head).provider_id
+                if base:
+                    self._bases.add(base)
             self._sink.stage_shops(list(group.shops.values()))
             self._compare_staged(SHOPS)
         if group.bills:

@@ -319,12 +319,12 @@ def incomplete_tables(found: Mapping[str, set[str]]) -> list[str]:
 
 def tables_without_columns(found: Mapping[str, set[str]], known: Mapping[str, int]) -> list[str]:
     """Return the tables that have fewer columns than `known` says, so that not only a newer release needs more."""
-    return [
-        table.name
-        for table in TABLES
-        if len({column.name for column in table.columns} & found.get(table.name, set()))
-        < known.get(table.name, len(table.columns))
-    ]
+    lacking = []
+    for table in TABLES:
+        present = [column for column in table.columns if column.name in found.get(table.name, ())]
+        if len(present) < known.get(table.name, len(table.columns)):
+            lacking.append(table.name)
+    return lacking
 
 
 def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Iterator[str]:
@@ -383,7 +383,8 @@ def _comment(kind: str, name: str, text: str) -> str:
 
 def definitions(table: Table, types: Mapping[Kind, str], *, constraints: bool = False) -> str:
     """Return the columns of a table with their types and, if required, without null."""
-    return ", ".join(
-        f'"{column.name}" {types[column.kind]}{" NOT NULL" if constraints and not column.nullable else ""}'
-        for column in table.columns
-    )
+    columns = []
+    for column in table.columns:
+        constraint = " NOT NULL" if constraints and not column.nullable else ""
+        columns.append(f'"{column.name}" {types[column.kind]}{constraint}')
+    return ", ".join(columns)

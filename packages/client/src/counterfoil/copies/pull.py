@@ -33,7 +33,6 @@ ONE_DAY_SEC = 86_400.0
 # A spent quota is tried again after this time at the latest, because our clock may be ahead of the service's.
 QUOTA_RETRY_SEC = 3_600.0
 MIN_BILLS_FOR_RATE = 1_000
-CHANGES = ("added", "changed", "removed")
 PROGRESS_SAVED = "progress saved. Run the same command to resume."
 FULL_PROGRESS_SAVED = "progress saved. Run the same command without --full to resume, or with --full to start again."
 NOTHING_READ = "nothing was read. Run the same command to try again."
@@ -262,12 +261,24 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     is_measured = tally.bills_read >= MIN_BILLS_FOR_RATE and report.seconds > 0
     rate = f" ({tally.bills_read / report.seconds:,.0f} read/s)" if is_measured else ""
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
+    bills = _counts(
+        added=tally.bills_added,
+        changed=tally.bills_changed,
+        removed=tally.bills_removed,
+        unchanged=tally.bills_unchanged,
+    )
+    members = _counts(
+        added=tally.members_added,
+        changed=tally.members_changed,
+        removed=tally.members_removed,
+        unchanged=tally.members_unchanged,
+    )
     pairs = [
         ("copy", report.target),
         # Shops are counted at the end of a pass, so a failed run may have no count.
         *([("shops", f"{tally.shops:,}")] if tally.shops or not report.outcome.exit_code else []),
-        ("bills", _counts(tally, "bills") + rate),
-        ("members", _counts(tally, "members")),
+        ("bills", bills + rate),
+        ("members", members),
         *([("stray rows", f"{tally.strays_removed:,} removed")] if tally.strays_removed else []),
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),
@@ -277,23 +288,29 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     return pairs
 
 
-def _counts(tally: Tally, rows: str) -> str:
-    return ", ".join(f"{getattr(tally, f'{rows}_{what}'):,} {what}" for what in (*CHANGES, "unchanged"))
+def _counts(*, added: int, changed: int, removed: int, unchanged: int) -> str:
+    return f"{added:,} added, {changed:,} changed, {removed:,} removed, {unchanged:,} unchanged"
 
 
 def _view(report: PullReport) -> dict[str, object]:
     tally, outcome = report.tally, report.outcome
-    counts = {
-        f"{rows}{what.title()}": getattr(tally, f"{rows}_{what}")
-        for rows in ("bills", "members")
-        for what in ("read", "written", "added", "changed", "unchanged", "removed")
-    }
     return {
         "status": outcome.status,
         "target": report.target,
         "shops": tally.shops,
         "shopsRead": tally.shops_done,
-        **counts,
+        "billsRead": tally.bills_read,
+        "billsWritten": tally.bills_written,
+        "billsAdded": tally.bills_added,
+        "billsChanged": tally.bills_changed,
+        "billsUnchanged": tally.bills_unchanged,
+        "billsRemoved": tally.bills_removed,
+        "membersRead": tally.members_read,
+        "membersWritten": tally.members_written,
+        "membersAdded": tally.members_added,
+        "membersChanged": tally.members_changed,
+        "membersUnchanged": tally.members_unchanged,
+        "membersRemoved": tally.members_removed,
         "billsWithoutBusinessDay": tally.bills_without_day,
         "strayRowsRemoved": tally.strays_removed,
         "lostTables": tally.lost_tables,
@@ -314,10 +331,15 @@ REPEATED = "The copy is not affected. The next run with --then runs the command 
 def run_follow_up(words: list[str], target: str, tally: Tally) -> str | None:
     """Run the command with the target and the counts, but not the key, in variables; return an error if it fails."""
     environment = {name: value for name, value in os.environ.items() if name != remote.KEY_VARIABLE}
-    environment["COUNTERFOIL_PULL_TARGET"] = target
-    for rows in ("bills", "members"):
-        for what in CHANGES:
-            environment[f"COUNTERFOIL_PULL_{rows}_{what}".upper()] = str(getattr(tally, f"{rows}_{what}"))
+    environment |= {
+        "COUNTERFOIL_PULL_TARGET": target,
+        "COUNTERFOIL_PULL_BILLS_ADDED": str(tally.bills_added),
+        "COUNTERFOIL_PULL_BILLS_CHANGED": str(tally.bills_changed),
+        "COUNTERFOIL_PULL_BILLS_REMOVED": str(tally.bills_removed),
+        "COUNTERFOIL_PULL_MEMBERS_ADDED": str(tally.members_added),
+        "COUNTERFOIL_PULL_MEMBERS_CHANGED": str(tally.members_changed),
+        "COUNTERFOIL_PULL_MEMBERS_REMOVED": str(tally.members_removed),
+    }
     try:
         output = sys.stderr.fileno()
     except (AttributeError, OSError):  # Standard error is closed or, as in tests, not a file.

@@ -63,7 +63,9 @@ class CommandContext(click.Context):
     def invoke(self, /, *args: Any, **values: Any) -> Any:
         """Run the command, unless an option stands where the value of another one is missing (`--watch --json`)."""
         options = [option for option in self.command.params if isinstance(option, click.Option)]
-        flags = {flag for option in options for flag in option.opts}
+        flags = set()
+        for option in options:
+            flags.update(option.opts)
         for option in options:
             given = self.params.get(option.name or "", self.meta.get(f"counterfoil.{option.name}"))
             if str(given) in flags:
@@ -95,7 +97,9 @@ class Command(click.Command):
 
     def options_by_heading(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the names and help texts of the options under the headings of the help."""
-        headings = {flag: heading for heading, flags in self.groups.items() for flag in flags}
+        headings: dict[str, str] = {}
+        for heading, flags in self.groups.items():
+            headings |= dict.fromkeys(flags, heading)
         records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *self.groups)}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
@@ -190,12 +194,9 @@ class Program(CommandGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions for a command name, without importing the commands."""
-        named = [
-            CompletionItem(name, help=command.summary)
-            for name, command in registered().items()
-            if name.startswith(incomplete)
-        ]
-        return named + click.Command.shell_complete(self, ctx, incomplete)
+        named = [command for name, command in registered().items() if name.startswith(incomplete)]
+        items = [CompletionItem(command.name, help=command.summary) for command in named]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False

@@ -146,7 +146,11 @@ def print_list(
 
     shown = [column for column in arranged(columns, first) if column.terminal]
     names = [column.terminal for column in shown]
-    cells = [[printable(plain_text(column, row)) for column in shown] for row in rows]
+
+    def texts_of(row: Row) -> list[str]:
+        return [printable(plain_text(column, row)) for column in shown]
+
+    cells = [texts_of(row) for row in rows]
     right = [column.kind == "number" for column in shown]
     room = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else sys.maxsize
     heading, *lines = aligned([names, *cells], right)

@@ -200,9 +200,10 @@ class Questions:
         snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
         texts = TEXTS.sales
-        groups = {
-            name: sql.format(day=period.day_column) for group in criteria for name, sql in texts.groups[group].items()
-        }
+        groups = {}
+        for criterion in criteria:
+            for name, sql in texts.groups[criterion].items():
+                groups[name] = sql.format(day=period.day_column)
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         totals = snapshot.objects(f"SELECT {_named(texts.figures)} FROM {texts.source} {where}", values)
         answer["totals"] = totals[0]
@@ -348,7 +349,8 @@ def _shops_that_left(snapshot: Snapshot) -> dict[str, str | None]:
 def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
     """Return the copy's selection, if it has one, and the note. The copy contains no data outside its selection."""
     answer: Json = {}
-    if limits := to_builtins(snapshot.progress.selection):
+    limits = to_builtins(snapshot.progress.selection)
+    if limits:
         answer["copyContainsOnly"] = limits
     if note:
         answer["note"] = note
@@ -358,16 +360,21 @@ def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
 def _members_freshness(snapshot: Snapshot, name: str) -> Json:
     """Return the start of the last complete pass over the members, the earliest one of several bases, as `name`."""
     bases = snapshot.progress.bases
-    marks = {row[0]: bases[row[0]].passed if row[0] in bases else None for row in snapshot.rows(TEXTS.bases)}
+    marks = {}
+    for (base,) in snapshot.rows(TEXTS.bases):
+        marks[base] = bases[base].passed if base in bases else None
     answer = _earliest_and_incomplete(marks, name, "incompleteBases")
-    if left := {base: progress.passed for base, progress in sorted(bases.items()) if base not in marks}:
+    left = {base: progress.passed for base, progress in sorted(bases.items()) if base not in marks}
+    if left:
         answer["basesThatLeft"] = left
     return answer
 
 
 def _earliest_and_incomplete(marks: Mapping[str, str | None], earliest_name: str, incomplete_name: str) -> Json:
     """Return the earliest of the marks, and a list of the shops or bases that have no mark, if there are any."""
-    answer: Json = {earliest_name: min(filter(None, marks.values()), default=None)}
-    if incomplete := sorted(identifier for identifier, mark in marks.items() if not mark):
+    known = [mark for mark in marks.values() if mark]
+    answer: Json = {earliest_name: min(known, default=None)}
+    incomplete = sorted(identifier for identifier, mark in marks.items() if not mark)
+    if incomplete:
         answer[incomplete_name] = incomplete[:MAX_ROWS]
     return answer

@@ -30,16 +30,23 @@ Json = dict[str, Any]
 # How long SQLite waits for a writer that has locked the whole file.
 SQLITE_WAIT_SEC = 5.0
 
-# The columns that an assistant may see: the facts of all tables that have facts of their own. Contact data, names, IDs
-# of members and text that staff can type freely, which may name a guest, are not loaded into the snapshot. Neither are
-# coupons: whoever knows the code of a coupon can redeem it.
-PUBLISHED = {
-    table.name: structs.replace(
-        table, columns=tuple(column for column in table.columns if column.content is Content.FACT)
-    )
-    for table in TABLES
-    if any(column.content is Content.FACT and column.path and not column.of_parent for column in table.columns)
-}
+
+def _published_tables() -> dict[str, Table]:
+    """Return the tables that have facts of their own, with only those columns.
+
+    Contact data, names, IDs of members and text that staff can type freely, which may name a guest, are not loaded
+    into the snapshot. Neither are coupons: whoever knows the code of a coupon can redeem it.
+    """
+    published = {}
+    for table in TABLES:
+        facts = tuple(column for column in table.columns if column.content is Content.FACT)
+        if any(column.path and not column.of_parent for column in facts):
+            published[table.name] = structs.replace(table, columns=facts)
+    return published
+
+
+# What an assistant may see.
+PUBLISHED = _published_tables()
 # The views of the copy that need only published columns.
 VIEWS = {name: view for name, view in DUCKDB_VIEWS.items() if name != "member_activity"}
 # By table: a boolean column that is computed, and the withheld column that is not null where it is true.

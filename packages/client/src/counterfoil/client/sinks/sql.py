@@ -434,10 +434,13 @@ class Sink(ABC):
 
     def _merge(self, *tables: Table) -> Written:
         """Replace the rows of each shop, bill or member whose staged rows differ. The first table is that of wholes."""
-        merged = [self._merge_table(table) for table in tables]
-        added = merged[0][0]
-        changed = set[tuple[Any, ...]]().union(*(keys for pair in merged for keys in pair)) - added
-        unchanged = self._count(f"staged_{tables[0].name}") - len(added) - len(changed)
+        whole, *parts = tables
+        added, changed = self._merge_table(whole)
+        for part in parts:
+            added_parts, changed_parts = self._merge_table(part)
+            changed |= added_parts | changed_parts
+        changed -= added
+        unchanged = self._count(f"staged_{whole.name}") - len(added) - len(changed)
         return Written(len(added), len(changed), unchanged)
 
     def _merge_table(self, table: Table) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
