@@ -151,6 +151,14 @@ def test_a_guide_has_short_paragraphs_and_cells_and_is_not_long(page: Path) -> N
     assert len(page.read_text("utf-8").split()) <= MOST_WORDS
 
 
+FIRST_PAGES = [page for page in PAGES if page.parent == ROOT]
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
+def test_a_page_beside_the_readme_is_not_long(page: Path) -> None:
+    assert len(page.read_text("utf-8").split()) <= MOST_WORDS
+
+
 # --- what is generated -------------------------------------------------------------
 
 
