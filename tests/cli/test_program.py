@@ -374,6 +374,11 @@ def test_a_mistyped_word_of_loads_gets_the_right_one(counterfoil: Command) -> No
     assert "Did you mean `counterfoil loads resolve`?" in counterfoil("loads", "resovle", "7", status=2).output
 
 
+def test_the_help_of_store_names_its_variable_and_its_default(counterfoil: Command) -> None:
+    shown = " ".join(counterfoil.bare("status", "--help").output.split())
+    assert "[COUNTERFOIL_STORE; default: counterfoil-data]" in shown
+
+
 def test_an_unknown_route_is_refused_with_the_known_ones(counterfoil: Command) -> None:
     refused = counterfoil("requests", "--route", "transaction", status=2)
     assert "'transaction' is not a route. The routes are shops, transactions," in refused.output
