@@ -43,7 +43,7 @@ def main() -> None:
         run = again(profile, folder.resolve(), given.parts) if given.parts else ran(profile, folder.resolve())
     for path in [*report.write(run), *report.draw(run)]:
         say(f"wrote {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else f"wrote {path}")
-    print("\n".join(report.targets(run)))
+    print("\n".join(report.targets(run.verdicts)))
 
 
 def ran(profile: Profile, folder: Path) -> report.Run:

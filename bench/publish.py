@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from bench.report import HEADS, RESULTS, draw, read, table, verdict_row
+from bench import report
+from bench.report import RESULTS, draw, read
 
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "performance.md"
 PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)", re.DOTALL)
@@ -12,8 +13,8 @@ PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)"
 def targets(results: Path = RESULTS) -> str:
     """Return one table with the targets from the last full run and the last growth run. Missing runs are left out."""
     written = [profile for profile in ("full", "growth") if (results / f"{profile}.json").exists()]
-    verdicts = [one for profile in written for one in read(profile, results).verdicts]
-    return "\n".join(table(HEADS, [verdict_row(one) for one in verdicts])) + "\n"
+    verdicts = [verdict for profile in written for verdict in read(profile, results).verdicts]
+    return "\n".join(report.targets(verdicts)) + "\n"
 
 
 def main() -> None:
