@@ -127,6 +127,33 @@ def test_a_new_value_in_a_column_that_was_always_the_same_must_be_explained(
     assert (len(found.bills), [column in one.detail for one in found.rejected]) == ((1, []) if is_sale else (0, [True]))
 
 
+def numbered(numbers: list[str]) -> str:
+    return TOTALS + "".join(f"{number},{13 + place}/11/2026 10:07,60.50\n" for place, number in enumerate(numbers))
+
+
+@pytest.mark.parametrize("number", ["CN1009", "INV-1009V", "1009", "Z-Report"])
+def test_a_number_with_other_letters_than_in_the_sample_may_be_a_credit_note(tmp_path: Path, number: str) -> None:
+    sample = numbered([f"INV-{1001 + place}" for place in range(5)])
+    found = later(tmp_path, sample, numbered(["INV-1007", number, "inv 1008/2"]))
+    assert [bill["id"] for bill in found.bills] == ["2026-11-13-INV-1007", "2026-11-15-inv 1008/2"]
+    [rejected] = found.rejected
+    assert f'has "{number}" in the column "Bill", whose numbers had other letters in the sample' in rejected.detail
+
+
+def test_numbers_whose_letters_differ_in_the_sample_may_have_others_later(tmp_path: Path) -> None:
+    sample = numbered(["A-1001", "B-1002", "B-1003", "A-1004", "C-1005"])
+    assert later(tmp_path, sample, numbered(["D-1007"])).rejected == []
+
+
+def test_letters_of_numbers_that_the_operator_lists_are_those_of_sales(tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, numbered([f"{1001 + place}" for place in range(5)]))
+    assert 'letters = { Bill = [""] }' in mapping
+    allowed = mapping.replace('{ Bill = [""] }', '{ Bill = ["", "dl"] }')
+    export = written(tmp_path, numbered(["1007", "DL-1008"]))
+    assert len(imported("csv", export, mapping=allowed).bills) == 2
+    assert len(imported("csv", export, mapping=mapping).bills) == 1
+
+
 def test_a_value_that_the_operator_allows_is_a_sale(tmp_path: Path) -> None:
     mapping = mapping_of(tmp_path, SAMPLE).replace("[checks]", '[checks]\nallowed = ["Void Latte"]')
     row = "1005,15/11/2026,10:00,T1,Void latte,1,60.00,60.00,60.00,\n"

@@ -9,7 +9,7 @@ from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, REFUND, SALE, V
 from counterfoil.importer.solver import ExportReading
 from counterfoil.importing import headings
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.values import has_half_day, number_shape
+from counterfoil.importing.values import has_half_day, letters_of, number_shape
 
 ENOUGH_ROWS = 5
 MOST_NAMES = 6
@@ -69,6 +69,7 @@ class LaterChecks:
             "currencies": list(self._currencies),
             "halfDays": self._half_days,
             "known": self._known,
+            "letters": self._letters_of_numbers(),
             "allowed": list(dict.fromkeys(self._allowed)),
             "totals": self._bills.ends_in_totals,
             "whole": self._converted(tables),
@@ -100,6 +101,14 @@ class LaterChecks:
             self._allowed += filter(None, words)
         if column.name in self._used:
             self._check_forms(table, ranks, column)
+
+    def _letters_of_numbers(self) -> dict[str, list[str]]:
+        """Return what the numbers of bills have beside their digits, if it is the same on many of them."""
+        number = self._bills.number
+        letters = list(dict.fromkeys(map(letters_of, number.distinct)))
+        if self._states.prefixes or len(number.distinct) < ENOUGH_ROWS * len(letters):
+            return {}
+        return {number.name: letters}
 
     def _is_state(self, name: str) -> bool:
         return name in self._states.of_bills or name in self._states.later or name in self._states.marks

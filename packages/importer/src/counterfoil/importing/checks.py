@@ -25,6 +25,7 @@ from counterfoil.importing.values import (
     UnreadableCell,
     day_in,
     has_day,
+    letters_of,
     number_shape,
     order_of,
     ordered_date,
@@ -78,7 +79,7 @@ class RowChecks:
         if columns is None:
             checks = self._checks
             names = [*checks.words, *checks.codes, *checks.filled, *checks.decimals, *checks.half_days]
-            names += [*checks.whole, *checks.known]
+            names += [*checks.whole, *checks.known, *checks.letters]
             columns = []
             for name in dict.fromkeys(names):
                 if name in sheet.columns:
@@ -110,8 +111,21 @@ class RowChecks:
                 f"has {shown(cell)} in the column {shown(name)}, whose numbers had {decimals} decimals and "
                 f"{currencies} in the sample"
             )
+        return self._doubt_of_word(name, cell, is_refund=is_refund)
+
+    def _doubt_of_word(self, name: str, cell: str, *, is_refund: bool) -> str | None:
+        """Return which word or letters of a value may say that its bill is no sale, unlike in the sample."""
+        checks = self._checks
         if cell.casefold() in checks.allowed:
             return None
+        if name in checks.letters and not is_refund and letters_of(cell) not in checks.letters[name]:
+            known = " or ".join(shown(letters) if letters else "none" for letters in checks.letters[name])
+            return (
+                f"has {shown(cell)} in the column {shown(name)}, whose numbers had other letters in the sample: "
+                f"{known}. So it may be no sale, such as a credit note. If it counts like the others, add "
+                f"{shown(letters_of(cell))} to checks.letters in the mapping, otherwise {shown(cell)} to [[status]] "
+                "or [skip]"
+            )
         word = headings.word_among_codes(cell) if name in checks.codes else ""
         if word and word not in checks.allowed:
             return (

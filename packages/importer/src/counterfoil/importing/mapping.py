@@ -223,6 +223,8 @@ class SampleChecks(MappingSection, frozen=True):
     whole: tuple[str, ...] = ()
     known: dict[str, tuple[str, ...]] = {}
     """The values of columns that were the same on all rows, so that another one may change what a bill means."""
+    letters: dict[str, tuple[str, ...]] = {}
+    """What the numbers of bills had beside their digits, such as `INV`. Others may be credit notes or voids."""
     equal: tuple[Annotated[tuple[CellSource, ...], Meta(min_length=2, max_length=3)], ...] = ()
     """Values that were equal or, of three, of which the first was between the others."""
     larger: tuple[tuple[str, str], ...] = ()

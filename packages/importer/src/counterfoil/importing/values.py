@@ -65,6 +65,8 @@ COUNTRY_CURRENCY = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _MARKS
 """A currency, such as `฿`, that shows of which country a text is."""
 _CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
 _PREFIXED = re.compile(r"\s*([^\W\d_]+)[\W_]*\d")
+# Digits, and what joins them, as in 2026-11-14/1001.
+_BESIDE_LETTERS = re.compile(r"[\d\s.,:/_-]+")
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
 _TRAILING_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})\.?\s*([-)]?)$", re.IGNORECASE)
 _ONLY_CURRENCY = re.compile(rf"\s*(?:{_CURRENCY})?\s*[-–—]?\s*", re.IGNORECASE)
@@ -591,6 +593,11 @@ def shown(cell: str) -> str:
     """Return a cell in quotes, shortened, for a message."""
     short = cell if len(cell) <= 40 else f"{cell[:40]}…"
     return f'"{printable(short)}"'
+
+
+def letters_of(number: str) -> str:
+    """Return what a bill's number has beside its digits and what joins them, such as `inv` and `R` of INV-1001/R."""
+    return " ".join(_BESIDE_LETTERS.split(number.casefold())).strip()
 
 
 def prefix_of(number: str) -> str:
