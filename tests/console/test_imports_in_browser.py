@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def test_a_workbook_comes_in_and_a_hostile_one_gets_a_sentence(visit: Visit, con
     book.save(content)
     page = bring(visit, console, "receipts.xlsx", content.getvalue())
     assert page.locator(".facts-of-shops").count() == 1
-    for name, hostile in list(hostile_workbooks.small())[:3]:
+    for name, hostile in islice(hostile_workbooks.small(), 3):
         page = bring(visit, console, f"{name}.xlsx", hostile)
         assert page.locator(".accept").count() == 0, name
         page.goto(f"{console.url}/loads")

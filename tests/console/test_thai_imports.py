@@ -90,9 +90,9 @@ def test_a_file_that_cannot_be_read_gets_a_thai_sentence(somchai: Operator, name
     assert 'lang="en"' not in page.partition("<main")[2]
 
 
-@pytest.mark.parametrize("name", [name for name, _ in hostile_workbooks.small()])
+@pytest.mark.parametrize("name", list(hostile_workbooks.SMALL))
 def test_a_hostile_workbook_gets_a_thai_sentence(somchai: Operator, name: str) -> None:
-    address = brought(somchai, ("book.xlsx", dict(hostile_workbooks.small())[name]))
+    address = brought(somchai, ("book.xlsx", hostile_workbooks.SMALL[name]()))
     assert english_in(somchai.page(address)) == []
 
 

@@ -3,7 +3,8 @@
 import io
 import random
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 MEBIBYTE = 1024 * 1024
 MAIN = b'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
@@ -81,36 +82,70 @@ PARTS_WITH_DOCTYPE = (
 )
 
 
-def small() -> Iterator[tuple[str, bytes]]:
-    """Yield workbooks that unpack to a few megabytes, with what is wrong with each."""
-    for part in PARTS_WITH_DOCTYPE:
-        yield f"entities in {part}", with_doctype(part)
-    utf_16 = f"<?xml version='1.0' encoding='utf-16'?>{DOCTYPE.decode()}<sst><si><t>&l9;</t></si></sst>"
-    yield "entities in UTF-16", workbook_of({STRINGS: utf_16.encode("utf-16")})
-    external = b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><sst/>'
-    yield "a document type elsewhere", workbook_of({STRINGS: external})
-    yield ("a long comment before a document type", workbook_of({STRINGS: b"<!--%s-->" % (b" " * 40_000) + DOCTYPE}))
-    yield "one row of cells", workbook_of({SHEET: sheet(b"<row>%s</row>" % (b"<c/>" * 3_000_000))})
-    yield "cells in each other", workbook_of({SHEET: sheet(b"<row>%s" % (b"<c>" * 3_000_000))})
-    yield "rows in each other", workbook_of({SHEET: sheet(b"<row>" * 2_000_000)})
-    yield "elements in each other", workbook_of({SHEET: sheet(b"", b"<x>" * 3_000_000)})
-    yield "texts in one text", workbook_of({STRINGS: b"<sst><si>%s</si></sst>" % (b"<t>abcd</t>" * 1_000_000)})
+def with_texts(content: bytes) -> bytes:
+    return workbook_of({STRINGS: content})
+
+
+def with_rows(rows: bytes, around: bytes = b"") -> bytes:
+    return workbook_of({SHEET: sheet(rows, around)})
+
+
+def with_document_type_in_utf_16() -> bytes:
+    texts = f"<?xml version='1.0' encoding='utf-16'?>{DOCTYPE.decode()}<sst><si><t>&l9;</t></si></sst>"
+    return with_texts(texts.encode("utf-16"))
+
+
+def with_element_names() -> bytes:
     elements = b"".join(b"<x%d/>" % number for number in range(800_000))
-    yield "elements with names of their own", workbook_of({SHEET: sheet(b"", elements)})
+    return with_rows(b"", elements)
+
+
+def with_attribute_names() -> bytes:
     attributes = b"".join(b'<c x%d=""/>' % number for number in range(500_000))
-    yield "attributes with names of their own", workbook_of({STYLES: b"<styleSheet>%s</styleSheet>" % attributes})
-    yield "a long attribute", workbook_of({SHEET: sheet(b'<row r="%s"/>' % (b"1" * 15 * MEBIBYTE))})
-    yield "a long comment", workbook_of({SHEET: sheet(b"<!--%s-->" % (b"<" * 15 * MEBIBYTE))})
-    yield "a long value", workbook_of({SHEET: sheet(b"<row><c><v>%s</v></c></row>" % (b"1" * 15 * MEBIBYTE))})
-    yield "formats", workbook_of({STYLES: b"<styleSheet><cellXfs>%s</cellXfs></styleSheet>" % (b"<xf/>" * 3_000_000)})
-    yield "sheets", workbook_of({"xl/workbook.xml": b"<workbook>%s</workbook>" % (b'<sheet r:id="r0"/>' * 800_000)})
-    shared = b"<sst><si><t>%s</t></si></sst>" % (b"a" * MEBIBYTE)
-    cells = b'<c t="s"><v>0</v></c>' * 16_384
-    yield "a row of long texts", workbook_of({STRINGS: shared, SHEET: sheet(b"<row>%s</row>" % cells)})
-    yield (
-        "rows of a long text",
-        workbook_of({STRINGS: shared, SHEET: sheet(b'<row><c t="s"><v>0</v></c></row>' * 9_000)}),
-    )
+    return workbook_of({STYLES: b"<styleSheet>%s</styleSheet>" % attributes})
+
+
+def with_formats() -> bytes:
+    return workbook_of({STYLES: b"<styleSheet><cellXfs>%s</cellXfs></styleSheet>" % (b"<xf/>" * 3_000_000)})
+
+
+def with_sheets() -> bytes:
+    return workbook_of({"xl/workbook.xml": b"<workbook>%s</workbook>" % (b'<sheet r:id="r0"/>' * 800_000)})
+
+
+def with_long_text(rows: bytes) -> bytes:
+    """Return a workbook whose cells share one text of a mebibyte."""
+    return workbook_of({STRINGS: b"<sst><si><t>%s</t></si></sst>" % (b"a" * MEBIBYTE), SHEET: sheet(rows)})
+
+
+# Workbooks that unpack to a few megabytes: for what is wrong with each, the function that makes it. A test makes only
+# those that it needs, because making all of them takes more than a second.
+SMALL: dict[str, Callable[[], bytes]] = {
+    **{f"entities in {part}": partial(with_doctype, part) for part in PARTS_WITH_DOCTYPE},
+    "entities in UTF-16": with_document_type_in_utf_16,
+    "a document type elsewhere": lambda: with_texts(b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><sst/>'),
+    "a long comment before a document type": lambda: with_texts(b"<!--%s-->" % (b" " * 40_000) + DOCTYPE),
+    "one row of cells": lambda: with_rows(b"<row>%s</row>" % (b"<c/>" * 3_000_000)),
+    "cells in each other": lambda: with_rows(b"<row>%s" % (b"<c>" * 3_000_000)),
+    "rows in each other": lambda: with_rows(b"<row>" * 2_000_000),
+    "elements in each other": lambda: with_rows(b"", b"<x>" * 3_000_000),
+    "texts in one text": lambda: with_texts(b"<sst><si>%s</si></sst>" % (b"<t>abcd</t>" * 1_000_000)),
+    "elements with names of their own": with_element_names,
+    "attributes with names of their own": with_attribute_names,
+    "a long attribute": lambda: with_rows(b'<row r="%s"/>' % (b"1" * 15 * MEBIBYTE)),
+    "a long comment": lambda: with_rows(b"<!--%s-->" % (b"<" * 15 * MEBIBYTE)),
+    "a long value": lambda: with_rows(b"<row><c><v>%s</v></c></row>" % (b"1" * 15 * MEBIBYTE)),
+    "formats": with_formats,
+    "sheets": with_sheets,
+    "a row of long texts": lambda: with_long_text(b"<row>%s</row>" % (b'<c t="s"><v>0</v></c>' * 16_384)),
+    "rows of a long text": lambda: with_long_text(b'<row><c t="s"><v>0</v></c></row>' * 9_000),
+}
+
+
+def small() -> Iterator[tuple[str, bytes]]:
+    """Yield each workbook of SMALL, with what is wrong with it."""
+    for name, make in SMALL.items():
+        yield name, make()
 
 
 def large() -> Iterator[tuple[str, bytes]]:
