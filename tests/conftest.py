@@ -1,3 +1,4 @@
+import atexit
 import gc
 import os
 import shutil
@@ -56,10 +57,9 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     gc.enable()
 
-
-def pytest_sessionfinish() -> None:
-    # Otherwise DuckDB would report at exit that its objects were never released.
-    gc.unfreeze()
+    # Otherwise DuckDB would report at exit that its objects were never released. Not earlier, because pytest collects
+    # garbage twice after the last test, and each time would examine all objects.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)
