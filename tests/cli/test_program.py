@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from cli.command import PYTHON, Command, run_sql
 from cli.watched_folder import SHOP_LINES
-from counterfoil.cli.documents import VARIABLE
+from counterfoil.copies import COMMANDS
 from counterfoil.importing.results import REJECT_REASONS, Reason
 from counterfoil.model.version import API_VERSION, __version__
 from counterfoil.ports import StoreUnavailable
+from counterfoil.program.completion import VARIABLE
 from counterfoil.program.main import EXTRAS, Program, program
 from counterfoil.program.main import Command as ProgramCommand
 from counterfoil.program.registry import GROUPS, registered
@@ -127,6 +128,11 @@ COMPLETING = {VARIABLE: "bash_complete", "COMP_WORDS": "counterfoil ", "COMP_CWO
 def test_help_and_completion_import_only_click(arguments: str, variables: dict[str, str]) -> None:
     heavy = {"counterfoil.bootstrap", "counterfoil.settings", "msgspec", "rich", "asyncio", "granian"}
     assert not heavy & modules(RUN, *arguments.split(), **variables)
+
+
+def test_the_commands_of_the_client_are_in_its_package_and_include_completion() -> None:
+    assert {command.module.split(".")[1] for command in COMMANDS} == {"copies", "program"}
+    assert "completion" in {command.name for command in COMMANDS}
 
 
 def test_every_help_works_with_no_extra_installed() -> None:

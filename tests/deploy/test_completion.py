@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import PYTHON
-from counterfoil.cli.documents import SHELLS, VARIABLE
+from counterfoil.program.completion import SHELLS, VARIABLE
 from counterfoil.program.registry import registered
 from deploy.programs import needs_program, output_of
 

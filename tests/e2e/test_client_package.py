@@ -66,6 +66,7 @@ def test_the_wheel_copies_the_demo_and_has_no_server(wheel: Path, demo: Demo, tm
     program = (CLIENT / "README.md").read_text("utf-8").split("```python\n")[1].split("```")[0]
     assert output_of(python, "-c", program, cwd=tmp_path, env=environment) == f"{pulled['billsAdded']} bills\n"
     assert "serve" not in run("--help")
+    assert "_COUNTERFOIL_COMPLETE" in run("completion", "bash")
     refused = subprocess.run([command, "serve"], env=environment, capture_output=True, text=True, check=False)
     assert refused.returncode == USAGE_ERROR
     assert "come with the package `counterfoil`" in refused.stderr

@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,9 +88,34 @@ def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
     assert "sqlite" not in text.lower(), "a port test names a back end"
 
 
-def test_every_module_of_the_postgresql_back_end_is_in_one_contract() -> None:
+def forbidden_imports() -> list[dict[str, Any]]:
+    """Return the contracts that forbid imports."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    drivers = [one for one in contracts if one["type"] == "forbidden" and "on PostgreSQL" in one["name"]]
+    return [contract for contract in contracts if contract["type"] == "forbidden"]
+
+
+def modules_of(package: str) -> set[str]:
+    """Return the modules and packages that a distribution has in the namespace."""
+    entries = (ROOT / "packages" / package / "src" / "counterfoil").iterdir()
+    return {f"counterfoil.{entry.stem}" for entry in entries if entry.stem not in ("__main__", "__pycache__")}
+
+
+@pytest.mark.parametrize("package", ["client", "importer", "server"])
+def test_the_contract_of_a_package_names_all_its_modules(package: str) -> None:
+    (contract,) = [found for found in forbidden_imports() if found["name"].startswith(f"The package of the {package} ")]
+    assert set(contract["source_modules"]) == modules_of(package)
+
+
+def test_the_importer_and_the_client_may_import_no_module_of_the_server() -> None:
+    for package in ("client", "importer"):
+        contracts = [
+            found for found in forbidden_imports() if found["name"].startswith(f"The package of the {package} ")
+        ]
+        assert modules_of("server") - set(contracts[0]["forbidden_modules"]) == set()
+
+
+def test_every_module_of_the_postgresql_back_end_is_in_one_contract() -> None:
+    drivers = [contract for contract in forbidden_imports() if "on PostgreSQL" in contract["name"]]
     listed = [module for contract in drivers for module in contract["source_modules"]]
     files = (ROOT / "packages" / "server" / "src" / "counterfoil" / "backends" / "postgres").glob("*.py")
     assert sorted(name for name in listed if name.startswith(BACK_END)) == sorted(

@@ -1,4 +1,4 @@
-"""The commands for copies: `pull`, `reconcile` and `mcp`."""
+"""The commands that need no server: `pull`, `reconcile` and `mcp` for copies, and `completion`."""
 
 from typing import Final
 
@@ -15,4 +15,5 @@ COMMANDS: Final = (
         "counterfoil.copies.reconcile",
     ),
     RegisteredCommand("mcp", "Copies", "Let an assistant ask questions about a copy (MCP).", "counterfoil.copies.mcp"),
+    RegisteredCommand("completion", "Develop", "Print the shell completion script.", "counterfoil.program.completion"),
 )

@@ -70,16 +70,12 @@ COMMANDS: Final = (
         "schema",
         "Develop",
         "Print the JSON Schema of a kind of source record, or of the form of an import.",
-        "counterfoil.cli.documents",
-        "schema",
+        "counterfoil.cli.schema",
     ),
     RegisteredCommand(
         "reference",
         "Develop",
         "Write the API reference: HTML, Markdown, llms.txt or Postman.",
         "counterfoil.cli.reference",
-    ),
-    RegisteredCommand(
-        "completion", "Develop", "Print the shell completion script.", "counterfoil.cli.documents", "completion"
     ),
 )

@@ -1,33 +1,10 @@
-"""Commands that print documents: `counterfoil schema` and `completion`. They import little, so that they are quick."""
-
-import json
-from importlib import resources
+"""`counterfoil completion`: print a script with which a shell completes commands. It imports little."""
 
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from counterfoil.program.main import Command
 from counterfoil.program.terminal import print_document
-
-KINDS = ("shop", "base", "member", "bill")
-FORM = "form"
-
-
-@click.command(cls=Command)
-@click.argument("kind", type=click.Choice((*KINDS, FORM)))
-def schema(kind: str) -> None:
-    """Print the JSON Schema of a kind of source record (docs/source-records.md), or of the form of an import
-    (docs/import-form.md).
-    """
-    if kind == FORM:
-        # Reading JSON Schemas of types takes longer than printing a file.
-        from counterfoil.importer.form import json_schema  # noqa: PLC0415
-
-        print_document(json.dumps(json_schema(), indent=2) + "\n")
-        return
-    document = resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json"
-    print_document(document.read_text(encoding="utf-8").rstrip("\n") + "\n")
-
 
 VARIABLE = "_COUNTERFOIL_COMPLETE"
 SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
@@ -36,7 +13,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 @click.command(cls=Command)
 @click.argument("shell", type=click.Choice(list(SHELLS)))
 @click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
+def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script for SHELL.
 
     \b
