@@ -4,7 +4,7 @@ The renderers for JSON and CSV are here. `program/terminal.py` prints lists, and
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -30,7 +30,8 @@ class ListColumn(Struct, Generic[Row], frozen=True):
     is in milliseconds since 1970, and a `key` is the ID of one.
 
     People see the column if it has a heading: `terminal`, and on a page `page` (a `translatable` text). Programs get
-    it in all formats of DATA but those in `without`. `console` and `csv` are for the few that have another name there.
+    it in all formats of DATA but those in `without`, in CSV under its name in snake case. `other_names` has its names
+    in the formats in which a few columns have another one.
     """
 
     name: str
@@ -38,8 +39,7 @@ class ListColumn(Struct, Generic[Row], frozen=True):
     kind: Literal["text", "code", "number", "time", "key"] = "text"
     terminal: str = ""
     page: str = ""
-    csv: str = ""
-    console: str = ""
+    other_names: Mapping[Format, str] = {}
     text: Callable[[Row], str] | None = None
     without: tuple[Format, ...] = ()
 
@@ -53,8 +53,8 @@ class ListColumn(Struct, Generic[Row], frozen=True):
 
     @property
     def csv_heading(self) -> str:
-        if self.csv:
-            return self.csv
+        if "csv" in self.other_names:
+            return self.other_names["csv"]
         name = _attribute(self.name)
         return f"{name.removesuffix('_at')}_utc" if self.kind == "time" else name
 
@@ -71,7 +71,7 @@ def json_row(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
 def console_json(columns: Iterable[ListColumn[Row]], row: Row) -> dict[str, Any]:
     """Return a row as a page of the console serves it as JSON."""
     shown = [column for column in columns if "console" not in column.without]
-    return {column.console or column.name: column.json_of(row) for column in shown}
+    return {column.other_names.get("console", column.name): column.json_of(row) for column in shown}
 
 
 class RowList(Generic[Row]):

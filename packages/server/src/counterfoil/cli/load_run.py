@@ -114,6 +114,7 @@ def run_load(
     # `bootstrap.pseudonyms` would create the secret of a new store.
     is_any_secret = is_check and report.sketch is None
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_any_secret else bootstrap.pseudonyms(settings)
+    rules = LoadRules(batch=settings.batch, strict=strict, is_guarded=is_guarded, finishes_damaged=report.quarantines)
     doing = "Checking" if is_check else "Loading"
     # Beside another load, no processes are started: they have to be forked before the first store is opened.
     most = 0 if is_beside else min(settings.converters, free_cores())
@@ -128,14 +129,7 @@ def run_load(
             show_progress(records.position(), summary.lines)
             on_batch()
 
-        pipeline = Pipeline(
-            ledger,
-            pseudonyms,
-            report.rejects,
-            LoadRules(batch=settings.batch, strict=strict, is_guarded=is_guarded, finishes_damaged=report.quarantines),
-            show,
-            processes,
-        )
+        pipeline = Pipeline(ledger, pseudonyms, report.rejects, rules, show, processes)
         try:
             # A load that is asked to stop records that it has stopped.
             with stop_signals_as_interrupt():
@@ -155,9 +149,15 @@ def run_load(
         finally:
             report.rejects.close()
             report.seconds = time.perf_counter() - began
-    shops = report.summary.totals.report().without_business_day
-    if shops and not bootstrap.is_without_store(settings):
-        report.proposed_closing = quiet_closing(bootstrap.store(settings).reads().bill_hours(shops))
+    report.proposed_closing = _proposed_closing(settings, report.summary)
+
+
+def _proposed_closing(settings: Settings, loaded: Summary) -> str | None:
+    """Return a closing time for the shops of a load that have none, if the hours of their bills show one."""
+    shops = loaded.totals.report().without_business_day
+    if not shops or bootstrap.is_without_store(settings):
+        return None
+    return quiet_closing(bootstrap.store(settings).reads().bill_hours(shops))
 
 
 def _look_for_same_sales(settings: Settings, checked: Summary, ledger: CheckingLedger) -> None:
@@ -303,10 +303,10 @@ def print_report(report: LoadReport, as_json: bool) -> None:
     pairs += _field_rows(summary.fields, with_lines=report.check)
     # A file that needs answers is not damaged, although it is in the folder of those that are.
     waiting = [item for item in report.quarantined if item.kind == "needs_answers"]
-    names = {item.source for item in waiting} | {item.path for item in waiting}
+    undamaged = {item.source for item in waiting} | {item.path for item in waiting}
     for json_name, label, files in _files(report):
-        is_about_damage = json_name in ("unreadableFiles", "quarantined")
-        shown = [(name, remark) for name, remark in files if not (is_about_damage and name in names)]
+        hidden = undamaged if json_name in ("unreadableFiles", "quarantined") else set()
+        shown = [(name, remark) for name, remark in files if name not in hidden]
         pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in shown], MAX_FILES)
     print_fields(pairs + _shortened("ALARM", [str(describe(alarm)) for alarm in report.alarms], MAX_FIELDS))
     print_totals(summary.totals.report(), report.proposed_closing)
@@ -320,12 +320,8 @@ def _notes(report: LoadReport) -> Iterator[str]:
     summary = report.summary
     if not summary.lines and not report.interrupted:
         yield "No records were found in the delivery."
-    yield from replacement_notes(
-        summary.guard,
-        "If the change is intended, load the bills with --accept-change."
-        if report.check
-        else ("If the change is intended, repeat the command with --accept-change."),
-    )
+    how = "load the bills with --accept-change" if report.check else "repeat the command with --accept-change"
+    yield from replacement_notes(summary.guard, f"If the change is intended, {how}.")
     if report.check:
         again = "" if report.before_load else " Run the same command without --check to load the records."
         yield f"Nothing was written.{again}"

@@ -1,6 +1,7 @@
 """Commands about the store as a whole: `counterfoil init`, `migrate`, `prune`, `backup` and `restore`."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
@@ -290,38 +291,49 @@ def backup(
     for sentence in manifest.left_out:
         print_note(f"{sentence}, so the backup does not contain it: mappings decide how money is read.")
     if as_json:
-        print_json(
-            {
-                "folder": str(target),
-                "createdAt": iso_utc(manifest.created_at),
-                "horizon": iso_utc(manifest.horizon),
-                "hasSecret": manifest.has_secret,
-                "files": manifest.files,
-                "mappings": manifest.mappings,
-                "leftOut": manifest.left_out,
-                "deleted": [str(path) for path in deleted],
-            }
-        )
+        print_json(_backup_json(target, manifest, deleted))
         return
-    total_bytes = sum(file.size_bytes for file in manifest.files.values())
-    print_fields(
-        [
-            ("backup", f"{target} (verified)"),
-            ("size", size(total_bytes)),
-            *_row_counts(manifest),
-            ("horizon", second(manifest.horizon)),
-            ("secret", "included" if manifest.has_secret else "not included"),
-            *([("mappings", f"{len(manifest.mappings):,}")] if manifest.mappings else []),
-            *([("deleted", counted(len(deleted), "older backup"))] if keep else []),
-        ]
-    )
+    fields = _backup_fields(target, manifest)
+    if keep:
+        fields.append(("deleted", counted(len(deleted), "older backup")))
+    print_fields(fields)
     if not manifest.has_secret:
         print_note("the backup cannot be used without the deployment secret. Keep a copy of the secret elsewhere.")
 
 
+def _backup_json(target: Path, manifest: BackupManifest, deleted: Sequence[Path]) -> dict[str, object]:
+    return {
+        "folder": str(target),
+        "createdAt": iso_utc(manifest.created_at),
+        "horizon": iso_utc(manifest.horizon),
+        "hasSecret": manifest.has_secret,
+        "files": manifest.files,
+        "mappings": manifest.mappings,
+        "leftOut": manifest.left_out,
+        "deleted": [str(path) for path in deleted],
+    }
+
+
+def _backup_fields(target: Path, manifest: BackupManifest) -> list[tuple[str, str]]:
+    total_bytes = sum(file.size_bytes for file in manifest.files.values())
+    fields = [
+        ("backup", f"{target} (verified)"),
+        ("size", size(total_bytes)),
+        *_row_counts(manifest),
+        ("horizon", second(manifest.horizon)),
+        ("secret", "included" if manifest.has_secret else "not included"),
+    ]
+    if manifest.mappings:
+        fields.append(("mappings", f"{len(manifest.mappings):,}"))
+    return fields
+
+
 def _row_counts(manifest: BackupManifest) -> list[tuple[str, str]]:
-    counts = {table: manifest.rows("books", table) for table in ("bills", "members")}
-    return [(table, f"{count:,}") for table, count in {**counts, "keys": manifest.rows("keys", "keys")}.items()]
+    return [
+        ("bills", f"{manifest.rows('books', 'bills'):,}"),
+        ("members", f"{manifest.rows('books', 'members'):,}"),
+        ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+    ]
 
 
 def _record_backup(settings: Settings, name: str, at: int) -> None:
@@ -370,39 +382,15 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
             raise click.UsageError("--replace needs --yes, because standard input is not a terminal.")
         confirm(f"Replace the store {display_value(settings, 'store')}?")
     restored = bootstrap.restore(settings, folder, operator(), replace=replace)
-    manifest = restored.manifest
     forgetting = Forgetting(settings, SystemClock().now_ms())
     forgotten = forgetting.unfinished()
     if forgotten:
         forgetting.forget_marked(forgotten, operator())
     if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "backupTakenAt": iso_utc(manifest.created_at),
-                "horizon": iso_utc(restored.horizon),
-                "clockBehindMs": restored.clock_behind_ms,
-                "previousFiles": None if restored.kept_in is None else str(restored.kept_in),
-                "unreadable": restored.replaced.unreadable,
-                "forgottenAgain": len(forgotten),
-                "mappings": restored.mappings,
-                "leftOut": restored.left_out,
-            }
-        )
+        print_json(_restored_json(restored, folder, len(forgotten)))
     else:
-        print_fields(
-            [
-                ("restored", f"{display_value(settings, 'store')} from {folder}"),
-                ("backup taken", second(manifest.created_at)),
-                *_row_counts(manifest),
-                ("horizon", f"{second(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
-                ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
-                ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
-                *([("mappings", f"{len(restored.mappings):,}")] if restored.mappings else []),
-                *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
-                *([("forgotten", f"{counted(len(forgotten), 'member')} again")] if forgotten else []),
-            ]
-        )
+        store = display_value(settings, "store")
+        print_fields([("restored", f"{store} from {folder}"), *_restored_fields(restored, len(forgotten))])
         _print_next_steps(restored)
     for sentence in restored.left_out:
         print_note(sentence)
@@ -411,6 +399,37 @@ def restore(folder: Path, replace: bool, yes: bool, as_json: bool) -> None:
             f"the clock is {duration(restored.clock_behind_ms)} behind the horizon. Check the clock against "
             "NTP before you start the service."
         )
+
+
+def _restored_json(restored: Restored, folder: Path, forgotten: int) -> dict[str, object]:
+    return {
+        "folder": str(folder),
+        "backupTakenAt": iso_utc(restored.manifest.created_at),
+        "horizon": iso_utc(restored.horizon),
+        "clockBehindMs": restored.clock_behind_ms,
+        "previousFiles": None if restored.kept_in is None else str(restored.kept_in),
+        "unreadable": restored.replaced.unreadable,
+        "forgottenAgain": forgotten,
+        "mappings": restored.mappings,
+        "leftOut": restored.left_out,
+    }
+
+
+def _restored_fields(restored: Restored, forgotten: int) -> list[tuple[str, str]]:
+    fields = [
+        ("backup taken", second(restored.manifest.created_at)),
+        *_row_counts(restored.manifest),
+        ("horizon", f"{second(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
+        ("feed marks", "all invalid: clients get mark_expired and must read everything again"),
+        ("cursors", "all invalid: clients get bad_cursor and must read the list again from the beginning"),
+    ]
+    if restored.mappings:
+        fields.append(("mappings", f"{len(restored.mappings):,}"))
+    if restored.kept_in:
+        fields.append(("previous files", str(restored.kept_in)))
+    if forgotten:
+        fields.append(("forgotten", f"{counted(forgotten, 'member')} again"))
+    return fields
 
 
 def _print_next_steps(restored: Restored) -> None:

@@ -47,7 +47,7 @@ def _shown_changes(entry: AuditEntry) -> list[str]:
 
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (
-    ListColumn("at", kind="time", terminal="time", page=translatable("Time"), csv="time_utc"),
+    ListColumn("at", kind="time", terminal="time", page=translatable("Time"), other_names={"csv": "time_utc"}),
     ListColumn("act", terminal="act", page=translatable("Action"), text=lambda entry: entry.act.replace("_", " ")),
     ListColumn("actor", lambda entry: entry.actor.name, terminal="actor", page=translatable("Who")),
     ListColumn("via", lambda entry: entry.actor.via, terminal="via"),
@@ -59,7 +59,7 @@ COLUMNS: Sequence[ListColumn[AuditEntry]] = (
         _changes,
         terminal="changes",
         page=translatable("What changed"),
-        console="changes",
+        other_names={"console": "changes"},
         text=lambda entry: entry.detail or "; ".join(_shown_changes(entry)) or "-",
         without=("json", "csv"),
     ),

@@ -52,7 +52,7 @@ class RequestFollower:
 def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedRequest]]:
     """Return the columns. `labels` are the labels of the keys, if they were read."""
     return (
-        ListColumn("at", kind="time", terminal="time", page=translatable("Time"), csv="time_utc"),
+        ListColumn("at", kind="time", terminal="time", page=translatable("Time"), other_names={"csv": "time_utc"}),
         ListColumn("requestId", kind="code", terminal="request ID", page=translatable("Request ID")),
         ListColumn("keyId", kind="key", terminal="key ID", page=translatable("Key")),
         ListColumn("label", lambda request: labels.get(request.key_id, ""), terminal="label", without=("json",)),
@@ -66,14 +66,19 @@ def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedReque
             kind="number",
             terminal="ms",
             page=translatable("Duration"),
-            csv="took_ms",
-            console="tookMs",
+            other_names={"csv": "took_ms", "console": "tookMs"},
             text=lambda request: f"{request.took_us / 1000:,.1f}",
             without=("json",),
         ),
-        ListColumn("providerId", lambda request: request.personal_base, csv="personal_base", console="personalBase"),
         ListColumn(
-            "members", lambda request: request.personal_members, csv="personal_members", console="personalMembers"
+            "providerId",
+            lambda request: request.personal_base,
+            other_names={"csv": "personal_base", "console": "personalBase"},
+        ),
+        ListColumn(
+            "members",
+            lambda request: request.personal_members,
+            other_names={"csv": "personal_members", "console": "personalMembers"},
         ),
         ListColumn("message", lambda request: request.returned.message or None),
         ListColumn("parameters", lambda request: ",".join(request.returned.names)),
@@ -86,15 +91,14 @@ def columns(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedReque
 def disclosures(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedRequest]]:
     """Return the columns of requests that were answered with personal data."""
     return (
-        *(column for column in columns(labels) if column.csv_heading in ("time_utc", "key_id", "label", "route")),
+        *(column for column in columns(labels) if column.name in ("at", "keyId", "label", "route")),
         ListColumn(
             "providerId",
             lambda request: request.personal_base or "",
             "code",
             terminal="base",
             page=translatable("Membership base"),
-            csv="base",
-            console="base",
+            other_names={"csv": "base", "console": "base"},
         ),
         ListColumn(
             "members",
@@ -102,7 +106,7 @@ def disclosures(labels: Mapping[str, str] = {}) -> Sequence[ListColumn[RecordedR
             "number",
             terminal="members in response",
             page=translatable("Members in the response"),
-            csv="members_in_response",
+            other_names={"csv": "members_in_response"},
         ),
         ListColumn("requestId", kind="code", page=translatable("Request ID")),
     )

@@ -97,7 +97,9 @@ def _copies_behind(reads: OperatorReads, keys: Sequence[Key], loaded: Sequence[S
 
 
 FACTS: Sequence[ListColumn[StoreValues]] = (
-    ListColumn("storeBytes", lambda store: store.extent and store.extent.size_bytes, console="sizeBytes"),
+    ListColumn(
+        "storeBytes", lambda store: store.extent and store.extent.size_bytes, other_names={"console": "sizeBytes"}
+    ),
     ListColumn("schema", lambda store: store.extent and store.extent.schema),
     ListColumn("software", lambda store: store.extent and store.extent.software),
     ListColumn("freeBytes", lambda store: store.disk and store.disk.free_bytes),
