@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -227,9 +228,26 @@ def test_a_revoked_device_stays_out_while_the_store_is_down(console: RunningCons
 # --- roles ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def example(console: RunningConsole) -> dict[str, str]:
-    """Return values for addresses of a store that has something for every action.
+@dataclass(frozen=True)
+class FilledConsole:
+    """A console of a store that has something for every action, and values for its addresses."""
+
+    console: RunningConsole
+    values: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledConsole]:
+    """A filled console that tests must leave as it is, because others use it too."""
+    with (
+        backend_settings(request.param) as settings,
+        closing(RunningConsole(tmp_path_factory.mktemp("filled"), **settings)) as console,
+    ):
+        yield FilledConsole(console, fill(console))
+
+
+def fill(console: RunningConsole) -> dict[str, str]:
+    """Load something for every action, and return values for its addresses.
 
     There are a member, a bill, a rejected line that contains a telephone number, a held delivery, a key, an unused
     link and a file that was brought in.
@@ -273,21 +291,19 @@ def content(console: RunningConsole) -> list[object]:
     return [*listed, reads.open_items()]
 
 
-def test_a_reader_can_send_none_of_the_actions(console: RunningConsole, example: dict[str, str]) -> None:
-    reader = console.device("kitchen phone", "reader", 90)
-    before = content(console)
-    statuses = {pattern: reader.send(address(pattern, example), {}).status_code for pattern in ACTIONS}
+def test_a_reader_can_send_none_of_the_actions(filled: FilledConsole) -> None:
+    reader = filled.console.device("kitchen phone", "reader", 90)
+    before = content(filled.console)
+    statuses = {pattern: reader.send(address(pattern, filled.values), {}).status_code for pattern in ACTIONS}
     assert statuses == dict.fromkeys(ACTIONS, 403)
-    assert content(console) == before
+    assert content(filled.console) == before
 
 
-def test_a_reader_sees_every_page_without_forms_and_personal_data(
-    console: RunningConsole, example: dict[str, str]
-) -> None:
-    reader = console.device("kitchen phone", "reader", 90)
+def test_a_reader_sees_every_page_without_forms_and_personal_data(filled: FilledConsole) -> None:
+    reader = filled.console.device("kitchen phone", "reader", 90)
     refused = []
     for pattern, page in PAGES.items():
-        path = address(pattern, example)
+        path = address(pattern, filled.values)
         formats = ["", ".json", *([".csv"] if page.csv else [])]
         answers = [reader.get(f"{path}{suffix}") for suffix in formats]
         assert {answer.status_code for answer in answers} == {403 if page.role == "operator" else 200}
@@ -299,16 +315,16 @@ def test_a_reader_sees_every_page_without_forms_and_personal_data(
             assert set(forms) <= {"/sign-out"}
     only_operators = ["/keys/new", "/shops/", "/imports", "/imports/", "/loads/", "/reference/try/"]
     assert [pattern.partition("(")[0] for pattern in refused] == only_operators
-    path = f"/keys/{example['key_id']}"
+    path = f"/keys/{filled.values['key_id']}"
     for action in KEY_ACTIONS:
         shown = reader.page(f"{path}?tab={action}")
         assert f'action="{path}' not in shown
         assert f'href="{path}?tab={action}"' not in shown
 
 
-def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConsole, example: dict[str, str]) -> None:
-    operator = console.device("laptop")
-    tabs = [f"/keys/{example['key_id']}?tab={tab}" for tab in KEY_ACTIONS]
+def test_an_operator_sees_the_forms_that_a_reader_does_not(filled: FilledConsole) -> None:
+    operator = filled.console.device("laptop")
+    tabs = [f"/keys/{filled.values['key_id']}?tab={tab}" for tab in KEY_ACTIONS]
     paths = (
         "/keys",
         "/keys/new",
@@ -318,9 +334,9 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(console: RunningConso
         "/loads/1/undo",
         "/loads/items/2",
         "/devices",
-        f"/shops/{example['shop_id']}/settings?closing=04:00",
+        f"/shops/{filled.values['shop_id']}/settings?closing=04:00",
         "/imports",
-        f"/imports/{example['import_id']}",
+        f"/imports/{filled.values['import_id']}",
         "/reference/try/listShops",
         "/find",
     )
