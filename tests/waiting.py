@@ -16,7 +16,12 @@ FIRST_PAUSE_SEC = 0.001
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T | None], what: str, patience_sec: float = PATIENCE_SEC) -> T:
+def until(
+    condition: Callable[[], T | None],
+    what: str,
+    patience_sec: float = PATIENCE_SEC,
+    longest_pause_sec: float = PAUSE_SEC,
+) -> T:
     """Return the first true value of `condition`; fail with `what` if it does not become true in time."""
     deadline, pause_sec = time.monotonic() + patience_sec, FIRST_PAUSE_SEC
     while True:
@@ -24,7 +29,7 @@ def until(condition: Callable[[], T | None], what: str, patience_sec: float = PA
             return found
         assert time.monotonic() < deadline, f"after {patience_sec:g} seconds it was still not true that {what}"
         time.sleep(pause_sec)
-        pause_sec = min(2 * pause_sec, PAUSE_SEC)
+        pause_sec = min(2 * pause_sec, longest_pause_sec)
 
 
 def throughout(seconds: float, condition: Callable[[], object], what: str) -> None:
