@@ -12,7 +12,6 @@ restored.
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +55,9 @@ class SqliteKeyLookup:
         self._problem = problem
         path = files.path_of(folder, "keys")
         self._files = (str(path), f"{path}-wal")
+        # Commands that look no key up start faster without it.
+        from concurrent.futures import ThreadPoolExecutor
+
         self._thread = ThreadPoolExecutor(1, "keys")
         self._looking: asyncio.Task[None] | None = None
         self._kept: dict[str, StoredKey] = {}
