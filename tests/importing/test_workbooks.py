@@ -227,6 +227,17 @@ def test_all_sheets_with_the_same_columns_are_read_unless_the_mapping_names_one(
     assert imported("csv", export, mapping=MAPPING + '[file]\nsheet = "Monday"\n').bill["id"] == "B1"
 
 
+@pytest.mark.parametrize("title", ["Voids", "Refunded bills", "ยกเลิก", "Training"])
+def test_a_sheet_named_after_voids_or_refunds_is_not_read_with_the_others(tmp_path: Path, title: str) -> None:
+    others: dict[str, list[list[Any]]] = {title: [HEADINGS, ["B1", EVENING, "Tea", 1, 50, 50]]}
+    export = workbook(tmp_path, ROWS, "export.xlsx", **others)
+    with pytest.raises(ImportFailed, match=f'has the sheet "{title}" with the same columns as others'):
+        imported("csv", export, mapping=MAPPING)
+    with pytest.raises(ImportFailed, match=r"Set file\.sheet in a mapping"):
+        form(FormFiles((export,)), {}, today=date(2026, 11, 16))
+    assert imported("csv", export, mapping=MAPPING + '[file]\nsheet = "Sheet"\n').bill["id"] == "A1"
+
+
 def test_two_sheets_that_fit_but_have_other_columns_are_a_question(tmp_path: Path) -> None:
     second: list[list[Any]] = [[*HEADINGS, "Tip"], ["B1", EVENING, "Tea", 1, 50, 50, 5]]
     with pytest.raises(ImportFailed, match=r"more than one sheet that fits: Sheet, Monday. Set file\.sheet"):

@@ -12,6 +12,7 @@ from counterfoil.importer.interview import Interview
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, recognised_headings, role_of_heading
 from counterfoil.importing import sheets
 from counterfoil.importing import values as cell_values
+from counterfoil.importing.checks import require_sheets_of_sales
 from counterfoil.importing.export_totals import is_other_table
 from counterfoil.importing.mapping import FileLayout
 from counterfoil.importing.old_encodings import likely_encodings
@@ -95,7 +96,9 @@ def _opened(path: Path, layout: FileLayout) -> list[sheets.TableFile]:
         # If the file cannot be read, this fails again below.
         sheets.open_table(path, layout, note)
     most = max(counts)
-    return sheets.open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
+    opened = sheets.open_tables(path, layout, lambda cells: recognised_headings(cells) == most > 1)
+    require_sheets_of_sales(opened[0])
+    return opened
 
 
 def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:

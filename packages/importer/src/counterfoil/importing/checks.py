@@ -18,7 +18,7 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
 from counterfoil.importing.results import ImportFailed, OrderMissing, Reason
 from counterfoil.importing.sentences import joined, sentence
-from counterfoil.importing.sheets import Sheet, TableRow, is_damaged
+from counterfoil.importing.sheets import CsvFile, Sheet, TableFile, TableRow, is_damaged
 from counterfoil.importing.values import (
     AUTO,
     NumberFormat,
@@ -164,6 +164,23 @@ class RowChecks:
             # The file may have cents instead of units.
             return False
         return decimals in known or (decimals <= MOST_DECIMALS and not (has_thousands and 0 not in known))
+
+
+def require_sheets_of_sales(file: TableFile) -> None:
+    """Raise `ImportFailed` if one of the sheets that are read together is named after voids or refunds, for example."""
+    if isinstance(file, CsvFile) or len(file.titles) == 1:
+        return
+    for title in file.titles:
+        meaning = headings.exception_in(title)
+        if meaning:
+            raise ImportFailed(
+                sentence(
+                    "{file} has the sheet {title} with the same columns as others, and its rows may be no sales. Set "
+                    "file.sheet in a mapping, or save the sheet that is meant as a file of its own.",
+                    file=file.name,
+                    title=shown(title),
+                )
+            )
 
 
 class ColumnPair(Struct):

@@ -324,6 +324,15 @@ class WorkbookFile:
         layout = replace(self._layout, sheet=title)
         return WorkbookFile(self._path, layout, self._fits, self._on_read, self._workbook)
 
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The titles of the sheets that are read together."""
+        return (self._title, *self.same)
+
     def rows(self) -> Iterator[TableRow | RowProblem]:
         columns = self.sheet.columns
         width = len(columns)

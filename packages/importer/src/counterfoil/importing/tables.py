@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil.importing import checks, results, table_bills
 from counterfoil.importing import mapping as mappings
-from counterfoil.importing import results, table_bills
 from counterfoil.importing.checks import HeadingCheck, WrittenDates, format_of_numbers, require_columns
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
 from counterfoil.importing.filled_cells import FilledDown
@@ -98,6 +98,7 @@ def table_records(
         sources = [cell.source for cell in mapped_cells(mapping, kind, is_flat=is_flat)]
         for path in paths:
             files = open_tables(path, mapping.file, partial(_has_columns, sources), options.on_read)
+            checks.require_sheets_of_sales(files[0])
             opened += [TableInput(kind, file.sheet, file.rows()) for file in files]
     return TableImport(mapping, opened, options).records()
 
