@@ -122,6 +122,12 @@ def test_a_watched_folder_holds_the_file_that_would_replace_other_bills(counterf
     assert counterfoil.stored() == (BILLS_A_DAY, daily_file(1)[1])
 
 
+def test_a_load_whose_files_were_then_loaded_or_held_alone_is_not_unfinished(counterfoil: Command, take: Take) -> None:
+    take({f"day-{day}.csv": daily_file(day)[0] for day in (1, 2)}, BY_NUMBER)
+    assert [load["state"] for load in counterfoil.json("loads")] == ["finished", "stopped"]
+    assert [item["kind"] for item in counterfoil.json("loads", "open")] == ["held"]
+
+
 def test_the_same_sales_are_not_loaded_again_with_other_ids(counterfoil: Command, take: Take) -> None:
     first, second = daily_file(1)[0], daily_file(2)[0]
     assert (take({"first.csv": first}), take({"second.csv": second})) == ([], [])

@@ -418,6 +418,7 @@ class StoreLoader:
             files.held[file.path] = _why_held(file.name, self._latest)
             self._preview(files, is_beside=is_beside)
             return True
+        stopped = self._latest.summary.load if self._latest else 0
         for file in files.files:
             alone = FileSet(file.name, [file], files.max_reject_score)
             if not self.load(alone, is_beside=is_beside):
@@ -427,6 +428,10 @@ class StoreLoader:
             files.empty += alone.empty
             if self._latest and file is not files.files[-1]:
                 self._print(self._latest, alone)
+        # The first load of one of them has opened an item about the load that was stopped.
+        for item in self.items_of([]):
+            if item.kind == "unfinished" and item.load == stopped:
+                self.change(replace(item, closed_by="loaded"))
         return True
 
     def _alarming(self, files: FileSet, *, is_beside: bool) -> dict[Path, str]:
