@@ -193,7 +193,7 @@ def test_checks_of_toast_are_not_loaded_beside_their_orders(counterfoil: Command
     counterfoil("import", EXAMPLES / "toast-orders.csv", "--load", "--with-shops")
     payments = EXAMPLES / "toast-payments.csv"
     (reason,) = take({payments.name: payments.read_bytes()}, None)
-    assert "on 2026-11-14, but none of this export" in reason
+    assert "on 2026-11-14: 1, but none of this export" in reason
     assert counterfoil.stored()[0] == 2
     # On the day of other checks, they are new ones.
     for exports in (payments.read_bytes(), payments.read_bytes().replace(b",13000000000000001", b",13000000000000009")):
