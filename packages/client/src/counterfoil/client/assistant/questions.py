@@ -1,4 +1,4 @@
-"""The questions that an assistant can ask. `questions.toml` has the SQL that answers them.
+"""The questions that an assistant can ask, in the SQL of DuckDB.
 
 Revenue is the sum of the copy's column `revenue`, which leaves out tips and void bills.
 Days are `bill_date`, the calendar day in the shop's time zone, or `business_date`; all of an answer are of one kind.
@@ -6,10 +6,9 @@ Days are `bill_date`, the calendar day in the shop's time zone, or `business_dat
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Struct, structs, to_builtins, toml
+from msgspec import Struct, structs, to_builtins
 from pydantic import BeforeValidator, Field
 
 from counterfoil.client.assistant.sources import CopyReader, Json, QueryRefused, Snapshot, json_value, within_budget
@@ -19,45 +18,6 @@ MAX_BILLS = 5
 
 # Result columns that are periods of time. If rows are left out, they are the oldest ones.
 _PERIODS = ("day", "businessDay", "month")
-
-
-class _Sales(Struct, frozen=True, forbid_unknown_fields=True):
-    source: str
-    figures: dict[str, str]
-    groups: dict[str, dict[str, str]]
-    order: dict[str, str]
-
-
-class _ProductGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    joined: str
-    columns: dict[str, str]
-    keys: str
-    rule: str
-    figures: dict[str, str] = {}
-
-
-class _Products(Struct, frozen=True, forbid_unknown_fields=True):
-    lines: str
-    sold: str
-    figures: dict[str, str]
-    groups: dict[str, _ProductGroup]
-
-
-class _Wording(Struct, frozen=True, forbid_unknown_fields=True):
-    """The contents of `questions.toml`."""
-
-    instructions: str
-    shops: str
-    members: str
-    bases: str
-    tables: str
-    synonyms: dict[str, list[str]]
-    sales: _Sales
-    products: _Products
-    parts_of_bill: dict[str, str]
-
-
-TEXTS = toml.decode((files("counterfoil.client.assistant") / "questions.toml").read_bytes(), type=_Wording)
 
 
 # --- the arguments of the tools ------------------------------------------------------
@@ -129,6 +89,100 @@ class _Period(Struct, frozen=True):
         return conditions, values
 
 
+# --- sales -----------------------------------------------------------------------------
+
+_SALES = "bills AS b LEFT JOIN shops AS s ON s.shop_id = b.shop_id"
+_SALES_FIGURES = {
+    "bills": "count(*) FILTER (b.status <> 'void')",
+    "voids": "count(*) FILTER (b.status = 'void')",
+    "net": "coalesce(sum(b.net) FILTER (b.status <> 'void'), 0)",
+    "tips": "coalesce(sum(b.tip) FILTER (b.status <> 'void'), 0)",
+    "revenue": "coalesce(sum(b.revenue), 0)",
+    "discounts": "coalesce(sum(b.discount_total) FILTER (b.status <> 'void'), 0)",
+}
+
+
+def _columns_of_sales(day: str) -> dict[SalesGroup, dict[str, str]]:
+    """Return the result columns of each way to group sales. `day` is the column of calendar or of business days."""
+    return {
+        "day": {"day": "b.bill_date"},
+        "business_day": {"businessDay": "b.business_date"},
+        "month": {"month": f"strftime({day}, '%Y-%m')"},
+        "weekday": {"weekday": f"dayname({day})"},
+        "hour": {"hour": "extract(hour FROM CAST(b.local_time AS TIMESTAMP))"},
+        "shop": {"shopId": "b.shop_id", "shopName": "s.shop_name"},
+        "channel": {"channel": "b.channel_code", "channelName": "b.channel_name"},
+        "service_type": {"serviceType": "b.service_type"},
+    }
+
+
+# --- products --------------------------------------------------------------------------
+
+_LINES = "bill_items AS i JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id"
+_IS_SOLD = "b.status <> 'void' AND NOT coalesce(i.cancelled, false) AND NOT coalesce(i.is_tip, false)"
+
+
+class _ProductGroup(Struct, frozen=True, kw_only=True):
+    """A way to group the lines of bills. `rule` tells the assistant what a row is."""
+
+    rule: str
+    joined: str = ""
+    columns: Mapping[str, str]
+    keys: str
+    figures: Mapping[str, str]
+
+
+_BY_PRODUCT = _ProductGroup(
+    rule="Every bill line counts once. Product IDs are unique only within a shop, so products are told apart by "
+    "rootId, the head office's ID; without one, by shopId and productId; without any ID, by shopId and name.",
+    columns={
+        "rootId": "i.root_id",
+        "shopId": "CASE WHEN i.root_id IS NULL THEN i.shop_id END",
+        "productId": "CASE WHEN i.root_id IS NULL THEN i.product_id END",
+        "name": "max(i.name)",
+    },
+    keys="1, 2, 3, CASE WHEN i.root_id IS NULL AND i.product_id IS NULL THEN i.name END",
+    figures={
+        "quantity": "coalesce(sum(i.qty), 0)",
+        "total": "coalesce(sum(i.line_total), 0)",
+        "bills": "count(DISTINCT (i.shop_id, i.bill_id))",
+    },
+)
+# The categories of a line are ordered from the top level to the most specific one; each gets a row. A category is
+# identified by its ID within a shop. The list of a shop could contain an ID twice.
+_BY_CATEGORY = _ProductGroup(
+    rule="In quantity, total and bills, every line counts once, in its most specific category. withDescendants "
+    "includes the subcategories, so add only rows of one level. IDs are unique only within a shop. Null: lines without "
+    "a category.",
+    joined="""
+        CROSS JOIN LATERAL (SELECT unnest(range(1, greatest(coalesce(len(i.category), 0), 1) + 1)) AS level) AS p
+        LEFT JOIN (
+            SELECT shop_id, id, max(name) AS name, max(parent_id) AS parent_id FROM categories GROUP BY shop_id, id
+        ) AS c ON c.shop_id = i.shop_id AND c.id = i.category[p.level]
+    """,
+    columns={
+        "shopId": "i.shop_id",
+        "categoryId": "i.category[p.level]",
+        "level": "CASE WHEN i.category[p.level] IS NOT NULL THEN p.level END",
+        "name": "c.name",
+        "parentId": "c.parent_id",
+    },
+    keys="1, 2, 3, 4, 5",
+    figures={
+        "quantity": "coalesce(sum(i.qty) FILTER (p.level >= coalesce(len(i.category), 0)), 0)",
+        "total": "coalesce(sum(i.line_total) FILTER (p.level >= coalesce(len(i.category), 0)), 0)",
+        "bills": "count(DISTINCT (i.shop_id, i.bill_id)) FILTER (p.level >= coalesce(len(i.category), 0))",
+        "withDescendants": """
+            {
+                'quantity': coalesce(sum(i.qty), 0), 'total': coalesce(sum(i.line_total), 0),
+                'bills': count(DISTINCT (i.shop_id, i.bill_id))
+            }
+        """,
+    },
+)
+_PRODUCT_GROUPS: Mapping[ProductGroup, _ProductGroup] = {"product": _BY_PRODUCT, "category": _BY_CATEGORY}
+
+
 class Questions:
     """The tools of an assistant. Every answer repeats what it is limited to, and says how current the data is."""
 
@@ -151,6 +205,11 @@ class Questions:
         snapshot, answer = self._begin(**structs.asdict(period), limit=limit)
         return snapshot, answer | {"days": f"{period.days} days"}
 
+    _COLUMNS = """
+        SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal
+        ORDER BY table_oid, column_index
+    """
+
     def copy_state(self) -> Json:
         """How current and complete the copy is, per shop, and the tables and columns that `query` can read."""
         snapshot, answer = self._begin()
@@ -159,7 +218,7 @@ class Questions:
             "SELECT min(bill_date), max(bill_date), count(*) FILTER (bill_date IS NULL) FROM bills"
         )
         tables: dict[str, list[str]] = {}
-        for table, column, kind in snapshot.rows(TEXTS.tables):
+        for table, column, kind in snapshot.rows(self._COLUMNS):
             tables.setdefault(table, []).append(f"{column} {kind}")
         as_of, left = snapshot.progress.feed.last_complete, _shops_that_left(snapshot)
         shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
@@ -174,10 +233,17 @@ class Questions:
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
 
+    _SHOPS = """
+        SELECT s.shop_id AS "shopId", s.shop_name AS "shopName", s.franchise_id AS "franchiseId", s.timezone,
+            s.in_scope AS "inScope", s.removed_at AS "removedAt", s.complete_until AS "completeUntil",
+            count(b.id) AS bills, min(b.bill_date) AS "firstDay", max(b.bill_date) AS "lastDay"
+        FROM shops AS s LEFT JOIN bills AS b ON b.shop_id = s.shop_id GROUP BY ALL ORDER BY s.shop_id
+    """
+
     def list_shops(self, limit: Limit = 100) -> Json:
         """The shops, with their time zone, their number of bills, and the days of their first and last bill."""
         snapshot, answer = self._begin(limit=limit)
-        return _answer(answer, "shops", snapshot.objects(TEXTS.shops), limit, "the shops with the last IDs")
+        return _answer(answer, "shops", snapshot.objects(self._SHOPS), limit, "the shops with the last IDs")
 
     def sales(
         self,
@@ -199,19 +265,20 @@ class Questions:
             raise QueryRefused("Calendar days and business days cannot be mixed: group by either day or business_day.")
         snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
-        texts = TEXTS.sales
-        groups = {}
+        columns_of = _columns_of_sales(period.day_column)
+        groups: dict[str, str] = {}
         for criterion in criteria:
-            for name, sql in texts.groups[criterion].items():
-                groups[name] = sql.format(day=period.day_column)
+            groups |= columns_of[criterion]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        totals = snapshot.objects(f"SELECT {_named(texts.figures)} FROM {texts.source} {where}", values)
+        totals = snapshot.objects(f"SELECT {_named(_SALES_FIGURES)} FROM {_SALES} {where}", values)
         answer["totals"] = totals[0]
         if not groups:
             return answer
-        ordered = [texts.order.get(name, sql).format(day=period.day_column) for name, sql in groups.items()]
+        # Days of the week are not sorted by their names.
+        by_number = {"weekday": f"isodow({period.day_column})"}
+        ordered = [by_number.get(name, sql) for name, sql in groups.items()]
         found = snapshot.objects(
-            f"SELECT {_named(groups | texts.figures)} FROM {texts.source} {where} "
+            f"SELECT {_named(groups | _SALES_FIGURES)} FROM {_SALES} {where} "
             f"GROUP BY {', '.join([*groups.values(), *ordered])} "
             f"ORDER BY {', '.join(f'{sql} NULLS LAST' for sql in ordered)}",
             values,
@@ -238,14 +305,28 @@ class Questions:
         snapshot, answer = self._begin_period(period, limit)
         conditions, values = period.conditions()
         [kind] = group_by
-        texts, group = TEXTS.products, TEXTS.products.groups[kind]
+        group = _PRODUCT_GROUPS[kind]
         products = snapshot.objects(
-            f"SELECT {_named(group.columns | texts.figures | group.figures)} FROM {texts.lines} {group.joined} "
-            f"WHERE {' AND '.join([texts.sold, *conditions])} GROUP BY {group.keys} "
-            f"ORDER BY {texts.figures['total']} DESC, 1 NULLS LAST, 2, 3, 4",
+            f"SELECT {_named({**group.columns, **group.figures})} FROM {_LINES} {group.joined} "
+            f"WHERE {' AND '.join([_IS_SOLD, *conditions])} GROUP BY {group.keys} "
+            f"ORDER BY coalesce(sum(i.line_total), 0) DESC, 1 NULLS LAST, 2, 3, 4",
             values,
         )
         return _answer(answer | {"rule": group.rule}, "products", products, limit, "those with the lowest totals")
+
+    _PARTS_OF_BILL: ClassVar[Mapping[str, str]] = {
+        "items": """
+            SELECT line, name, qty, unit_price, line_total, category, cancelled FROM bill_items
+            WHERE shop_id = ? AND bill_id = ? ORDER BY line
+        """,
+        "options": """
+            SELECT line, choice_name, qty FROM item_options WHERE shop_id = ? AND bill_id = ? ORDER BY line, position
+        """,
+        "payments": "SELECT name, amount, change FROM payments WHERE shop_id = ? AND bill_id = ? ORDER BY position",
+        "promotions": """
+            SELECT kind, name, amount FROM promotions WHERE shop_id = ? AND bill_id = ? ORDER BY kind, position
+        """,
+    }
 
     def find_bill(
         self, bill_id: str | None = None, receipt_number: str | None = None, shop_ids: ShopIds = None
@@ -265,17 +346,26 @@ class Questions:
         bills = found[:MAX_BILLS]
         for bill in bills:
             identity = [bill["shop_id"], bill["id"]]
-            bill |= {part: snapshot.objects(sql, identity) for part, sql in TEXTS.parts_of_bill.items()}
+            for part, statement in self._PARTS_OF_BILL.items():
+                bill[part] = snapshot.objects(statement, identity)
         if bills and not shop_ids:
             answer |= _freshness(snapshot, {bill["shop_id"] for bill in bills})
         return answer | _kept("bills", within_budget(bills), len(found), "the bills that changed earliest")
+
+    _RANKS = """
+        SELECT provider_id AS "providerId", rank, max(rank_name) AS "rankName", count(*) AS members,
+            coalesce(sum(points), 0) AS points, coalesce(sum(credit), 0) AS credit,
+            coalesce(sum(visit_count), 0) AS visits, max(last_visit) AS "lastVisit"
+        FROM members WHERE removed_at IS NULL GROUP BY provider_id, rank, rank_level
+        ORDER BY provider_id, rank_level, rank
+    """
 
     def member_summary(self, limit: Limit = 100) -> Json:
         """Number of members and their total points, credit and visits, per base and rank. No individual members."""
         snapshot, note = self._reader.snapshot()
         answer = {"filters": {"limit": limit}} | _members_freshness(snapshot, "asOf")
         answer |= _selection_and_note(snapshot, note)
-        return _answer(answer, "ranks", snapshot.objects(TEXTS.members), limit, "the ranks of the last bases")
+        return _answer(answer, "ranks", snapshot.objects(self._RANKS), limit, "the ranks of the last bases")
 
     def query(self, sql: Annotated[str, Field(max_length=10_000)], limit: Limit = 100) -> Json:
         """Run one SELECT statement in DuckDB's SQL, if no other tool fits. `copy_state` lists tables and columns.
@@ -357,11 +447,18 @@ def _selection_and_note(snapshot: Snapshot, note: str | None) -> Json:
     return answer
 
 
+# The bases that a pull reads, and the bases that it no longer reads but whose members are still in the copy.
+_BASES = """
+    SELECT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL
+    UNION SELECT provider_id FROM members WHERE removed_at IS NULL AND provider_id IS NOT NULL
+"""
+
+
 def _members_freshness(snapshot: Snapshot, name: str) -> Json:
     """Return the start of the last complete pass over the members, the earliest one of several bases, as `name`."""
     bases = snapshot.progress.bases
     marks = {}
-    for (base,) in snapshot.rows(TEXTS.bases):
+    for (base,) in snapshot.rows(_BASES):
         marks[base] = bases[base].passed if base in bases else None
     answer = _earliest_and_incomplete(marks, name, "incompleteBases")
     left = {base: progress.passed for base, progress in sorted(bases.items()) if base not in marks}
