@@ -113,9 +113,9 @@ class BusinessReads(ABC):
 
     def days_of_shops(self, first: date, last: date, shop_id: str | None = None) -> list[DayOfShop]:
         """Return the days with bills of a shop or of all shops, latest first."""
-        statement, values = (_DAYS_OF_ONE, {"shop_id": shop_id}) if shop_id is not None else (_DAYS_OF_ALL, {})
+        span = {"first": as_number(first), "last": as_number(last)}
         with self._limited("books") as ask:
-            rows = ask(statement, first=as_number(first), last=as_number(last), **values)
+            rows = ask(_DAYS_OF_ALL, **span) if shop_id is None else ask(_DAYS_OF_ONE, **span, shop_id=shop_id)
             return _added_up(ask, rows)
 
     def undated_bills(self, shop_id: str) -> DayOfShop | None:

@@ -156,10 +156,13 @@ def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_
     The bills are not rewritten yet: see `rewrite`.
     """
     for change in planned.changed:
-        act, fields = Act.SHOP_CHANGED, change.fields()
-        audit.record(AuditEntry(at=now_ms, act=act, actor=by, changes=fields, detail=_described(change, fields)))
+        fields = change.fields()
+        detail = _described(change, fields)
+        audit.record(AuditEntry(at=now_ms, act=Act.SHOP_CHANGED, actor=by, changes=fields, detail=detail))
+    if not planned.changed:
+        return []
     changes = [SetShop(change.shop_id, change.settings, change.reset) for change in planned.changed]
-    outcomes = ledger.apply(changes) if changes else []
+    outcomes = ledger.apply(changes)
     return [change.shop_id for change, outcome in zip(changes, outcomes, strict=True) if outcome is Outcome.CHANGED]
 
 

@@ -206,7 +206,9 @@ class Forgetting:
     def _bills_of(self, person: Person) -> tuple[list[BillsOfMember], list[tuple[str, str]]]:
         """Return the bills that name the member, and those whose text has his contacts."""
         shops = {number: shop_id for number, shop_id, _ in self._reads.shops_changed(-1)}
-        contacts = [text.encode() for text in [*sorted(person.tels)[:1], *sorted(person.emails)[:1]]]
+        # `bills_with` looks for at most three texts.
+        first_contacts = [*sorted(person.tels)[:1], *sorted(person.emails)[:1]]
+        contacts = [contact.encode() for contact in first_contacts]
         days: dict[int, list[str | None]] = defaultdict(list)
         texts = []
         for shop, bill_id, body in self._reads.bills_with([person.token.encode(), *contacts]):
@@ -215,10 +217,15 @@ class Forgetting:
             if any(contact in body for contact in contacts):
                 texts.append((shops[shop], bill_id))
         named = []
-        for shop, of_shop in sorted(days.items()):
-            dated = sorted(day for day in of_shop if day)
-            first, last = (dated[0], dated[-1]) if dated else (None, None)
-            named.append(BillsOfMember(shop_id=shops[shop], bills=len(of_shop), first_day=first, last_day=last))
+        for shop, days_of_bills in sorted(days.items()):
+            dated = [day for day in days_of_bills if day]
+            of_shop = BillsOfMember(
+                shop_id=shops[shop],
+                bills=len(days_of_bills),
+                first_day=min(dated, default=None),
+                last_day=max(dated, default=None),
+            )
+            named.append(of_shop)
         return named, texts
 
     def _others_with(self, person: Person) -> list[str]:

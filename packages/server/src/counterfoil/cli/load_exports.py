@@ -103,10 +103,12 @@ class ExportRequest(Struct, kw_only=True):
 
     def content(self) -> dict[str, Any]:
         """Return the content of the mapping file, if there is one, with --date-order and --timezone applied."""
-        dates = {"order": self.date_order, "timezone": self.timezone}
-        given = {name: value for name, value in dates.items() if value is not None}
-        below = read_mapping(self.mapping) if self.mapping else {}
-        return merged(below, {"dates": given} if given else {})
+        content = read_mapping(self.mapping) if self.mapping else {}
+        if self.date_order is not None:
+            content = merged(content, {"dates": {"order": self.date_order}})
+        if self.timezone is not None:
+            content = merged(content, {"dates": {"timezone": self.timezone}})
+        return content
 
     def conversion(
         self,

@@ -108,14 +108,18 @@ def print_totals(report: TotalsReport, proposed_closing: str | None = None) -> N
 
 def _rows(report: TotalsReport) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the rows per shop and day or, if these are too many, per day, per shop, or for all bills together."""
+    all_together = [("all", *_figures([report]))]
+    if report.more_days:
+        return ("days",), all_together
     for names in (("day", "shop"), ("day",), ("shop",)):
         groups: dict[tuple[str, ...], list[TotalsOfDay]] = {}
         for totals in report.days:
             labels = {"day": totals.day or "no day", "shop": printable(totals.shop_id or "others")}
-            groups.setdefault(tuple(labels[name] for name in names), []).append(totals)
-        if len(groups) <= MAX_ROWS and not report.more_days:
-            return names, [(*row, *_figures(of)) for row, of in sorted(groups.items())]
-    return ("days",), [("all", *_figures([report]))]
+            group = tuple(labels[name] for name in names)
+            groups.setdefault(group, []).append(totals)
+        if len(groups) <= MAX_ROWS:
+            return names, [(*group, *_figures(of_group)) for group, of_group in sorted(groups.items())]
+    return ("days",), all_together
 
 
 def _figures(of: Sequence[TotalsOfDay | TotalsReport]) -> tuple[str, ...]:

@@ -76,12 +76,15 @@ class TradingDays(Struct, frozen=True):
     days: Mapping[date, DayOfShop]
 
     def compared(self, day: date, today: date) -> ComparedDay:
-        usual, is_open = self.usual(day), day == today
         found = self.days.get(day)
-        if found is None:
-            return ComparedDay(day=day, bills=0, voids=0, net=NOTHING, usual=usual, is_open=is_open)
-        bills, voids, net = found.bills, found.voids, found.net
-        return ComparedDay(day=day, bills=bills, voids=voids, net=net, usual=usual, is_open=is_open)
+        return ComparedDay(
+            day=day,
+            bills=found.bills if found else 0,
+            voids=found.voids if found else 0,
+            net=found.net if found else NOTHING,
+            usual=self.usual(day),
+            is_open=day == today,
+        )
 
     def usual(self, day: date) -> Usual | None:
         """Return what is usual on a day, or None if the shop had no bills on or before the same weekday."""

@@ -98,13 +98,16 @@ class Contacts:
 
     def __init__(self, person: Person | None) -> None:
         person = person or Person(token="")
-        written = [_tel_pattern(tel) for tel in sorted(person.tels) if len(same_tel(tel)) >= SHORTEST_TEL]
-        written += [re.escape(same_email(email)) for email in sorted(person.emails) if email.strip()]
+        tels = [tel for tel in sorted(person.tels) if len(same_tel(tel)) >= SHORTEST_TEL]
+        emails = [email for email in sorted(person.emails) if email.strip()]
+        patterns = [_tel_pattern(tel) for tel in tels]
+        patterns += [re.escape(same_email(email)) for email in emails]
         if person.member_id and len(person.member_id) >= SHORTEST_ID:
-            written.append("(?<![0-9A-Za-z])" + re.escape(person.member_id) + "(?![0-9A-Za-z])")
+            patterns.append("(?<![0-9A-Za-z])" + re.escape(person.member_id) + "(?![0-9A-Za-z])")
         # `(?!)` matches nothing.
-        self._pattern = re.compile("|".join(written) or "(?!)", re.IGNORECASE)
-        self._bytes = re.compile(("|".join(written) or "(?!)").encode(), re.IGNORECASE)
+        pattern = "|".join(patterns) or "(?!)"
+        self._pattern = re.compile(pattern, re.IGNORECASE)
+        self._bytes = re.compile(pattern.encode(), re.IGNORECASE)
 
     def are_in(self, text: str) -> bool:
         return self._pattern.search(text) is not None

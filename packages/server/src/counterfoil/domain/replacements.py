@@ -140,12 +140,14 @@ def _is_incomplete(old: _StoredBill, new: _StoredBill, change: EncodedBill, *, i
     """Return whether a bill that counts lacks a part that the stored one has. A tip or a tax of 0 is not missing."""
     if new.status == "void" or not new.amounts.net:
         return False
-    amounts = [(old.amounts.tip, new.amounts.tip), (old.amounts.vat, new.amounts.vat)]
-    is_lost = any(stored and found is None for stored, found in amounts)
     is_partial = bool(change.figures.from_lines) or abs(new.amounts.net) < abs(old.amounts.net or 0)
     if is_export and is_partial and _lines(new) < _lines(old):
         return True
-    return is_lost or bool(old.items and not new.items) or bool(old.payments and not new.payments)
+    lacks_tip = bool(old.amounts.tip) and new.amounts.tip is None
+    lacks_tax = bool(old.amounts.vat) and new.amounts.vat is None
+    lacks_items = bool(old.items) and not new.items
+    lacks_payments = bool(old.payments) and not new.payments
+    return lacks_tip or lacks_tax or lacks_items or lacks_payments
 
 
 def _differs(values: tuple[str | None, str | None]) -> bool:
@@ -198,7 +200,11 @@ def correction(stored: bytes, change: EncodedBill) -> tuple[bool, bool]:
     return is_doubtful or (is_other_total and has_lost_lines), is_doubtful
 
 
-def sale_of(body: bytes) -> tuple[date, str, float | None] | None:
+# The day, the minute and the total of a bill.
+Sale = tuple[date, str, float | None]
+
+
+def sale_of(body: bytes) -> Sale | None:
     """Return the day, the minute and the total of a bill, or None if its time of day is not known."""
     bill = _decode(body)
     if not bill.bill_date or not bill.timestamp or not _has_times(bill):

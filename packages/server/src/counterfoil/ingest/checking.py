@@ -7,7 +7,7 @@ from pathlib import Path
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
 from counterfoil.domain.intake import Intake, LoadProgress, RejectedLine
-from counterfoil.domain.replacements import ReplacementGuard, StoredBill, may_be_replaced, sale_of
+from counterfoil.domain.replacements import ReplacementGuard, Sale, StoredBill, may_be_replaced, sale_of
 from counterfoil.domain.shops import settings_kept, shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.lines import Rejected, SourceLine
@@ -96,11 +96,21 @@ class CheckingLedger:
 
     def has_same_sales(self, stored_bills: Callable[[set[tuple[str, date]]], Iterable[tuple[str, bytes]]]) -> bool:
         """Return whether the store has most delivered bills, with their times and totals, whatever their IDs are."""
-        bills = [(shop_id, sale_of(bill.body)) for (shop_id, _), bill in self._delivered_bills.items()]
-        days = {(shop_id, sale[0]) for shop_id, sale in bills if sale}
-        stored = Counter((shop_id, sale_of(body)) for shop_id, body in stored_bills(days))
-        found = (Counter(bill for bill in bills if bill[1]) & stored).total()
-        return found >= FEWEST_SAME and found * 2 > len(bills)
+        delivered: Counter[tuple[str, Sale]] = Counter()
+        days: set[tuple[str, date]] = set()
+        for (shop_id, _), bill in self._delivered_bills.items():
+            sale = sale_of(bill.body)
+            if sale:
+                delivered[shop_id, sale] += 1
+                day, _, _ = sale
+                days.add((shop_id, day))
+        stored: Counter[tuple[str, Sale]] = Counter()
+        for shop_id, body in stored_bills(days):
+            sale = sale_of(body)
+            if sale:
+                stored[shop_id, sale] += 1
+        same = (delivered & stored).total()
+        return same >= FEWEST_SAME and same * 2 > len(self._delivered_bills)
 
     def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002
         return False

@@ -366,9 +366,11 @@ class Spool:
         delivered, reason = printable(_delivered_name(delivery.name)), printable(reason)[:MAX_REASON]
         with self._own(PLACES[kind]) as place:
             name, _ = self._move(delivery, self._open_folder() if folder is None else folder, place)
+            text = f"{reason}\n{DELIVERED_AS}{delivered}\n"
+            if digest:
+                text += f"{DIGEST}{digest}\n"
             with os.fdopen(os.open(name + REASON_SUFFIX, CREATE, 0o600, dir_fd=place), "wb") as note:
-                lines = [reason, f"{DELIVERED_AS}{delivered}", *([f"{DIGEST}{digest}"] if digest else ())]
-                note.write("".join(f"{line}\n" for line in lines).encode())
+                note.write(text.encode())
         return self._item(kind, name, delivered, reason, digest)
 
     def kept(self) -> Iterator[OpenItem]:
@@ -569,8 +571,10 @@ class _Note(Struct, frozen=True):
 
 def _read_note(name: str, folder: int) -> _Note:
     with open_regular(name, folder) as file:
-        reason, _, rest = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace").partition("\n")
-    delivered, _, digest = rest.partition(DELIVERED_AS)[2].partition(f"\n{DIGEST}")
+        text = file.read(MAX_NOTE_BYTES).decode("utf-8", "replace")
+    reason, _, rest = text.partition("\n")
+    _, _, after_label = rest.partition(DELIVERED_AS)
+    delivered, _, digest = after_label.partition(f"\n{DIGEST}")
     return _Note(reason, delivered.strip(), digest.strip())
 
 

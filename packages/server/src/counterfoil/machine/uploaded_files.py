@@ -199,9 +199,13 @@ class _Parts:
 
 def safe_name(name: str) -> str:
     """Return the last part of a file's name, as it can be written and shown. Its ending stays."""
-    last = printable(name.replace("\\", "/").rpartition("/")[2]).replace("\\", "_").strip()
-    stem, dot, ending = last.rpartition(".")
+    _, _, last = name.replace("\\", "/").rpartition("/")
+    shown = printable(last).replace("\\", "_").strip()
+    stem, dot, ending = shown.rpartition(".")
     if not dot:
-        stem, ending = last, ""
-    encoded_stem = stem.encode()[: MAX_NAME - len(ending.encode()) - 1].decode("utf-8", "ignore").lstrip(".")
-    return f"{encoded_stem or 'file'}{dot}{ending}" if len(ending) <= MAX_NAME // 2 else "file"
+        stem, ending = shown, ""
+    if len(ending) > MAX_NAME // 2:
+        return "file"
+    room = MAX_NAME - len(ending.encode()) - 1
+    shortened = stem.encode()[:room].decode("utf-8", "ignore").lstrip(".")
+    return f"{shortened or 'file'}{dot}{ending}"

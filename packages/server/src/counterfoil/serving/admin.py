@@ -197,8 +197,9 @@ def _store_checks(counters: int, inspection: OperatorReads) -> tuple[list[Readin
     horizon, now = inspection.horizon(), SystemClock().now_ms()
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else MOVING_MS
-    stale = [str(finding.message) for finding in horizon_findings(horizon, now, max_age) if finding.status == "fail"]
-    checks += [Readiness("horizon", next(iter(stale), None)), Readiness("admissions", _recent_store_failure(counters))]
+    failures = [finding for finding in horizon_findings(horizon, now, max_age) if finding.status == "fail"]
+    checks.append(Readiness("horizon", str(failures[0].message) if failures else None))
+    checks.append(Readiness("admissions", _recent_store_failure(counters)))
     return checks, None if horizon is None else max(0, now - horizon)
 
 

@@ -28,7 +28,10 @@ class MetricKind(Struct, frozen=True):
     def __call__(self, values: float | Mapping[Labels, float]) -> Metric:
         """Return the metric with one value, or with a value for each label or labels."""
         family = _FAMILIES[self.type](self.full_name, self.help, labels=self.labels)
-        for labels, value in values.items() if isinstance(values, Mapping) else [((), values)]:
+        if not isinstance(values, Mapping):
+            family.add_metric([], values)
+            return family
+        for labels, value in values.items():
             family.add_metric([labels] if isinstance(labels, str) else labels, value)
         return family
 

@@ -114,11 +114,13 @@ def days_of_shop(
     reads: OperatorReads, shop: ShopActivity, last: date, now: int, count: int = DAYS_SHOWN
 ) -> list[ComparedDay]:
     """Return consecutive days of a shop until `last`, latest first, each beside what is usual."""
-    shop_id, today = shop.shop_id, local_day(shop, now)
+    today = local_day(shop, now)
     first = last - timedelta(days=count - 1)
     # One week more tells a shop that was closed from one that did not exist yet.
-    found = by_shop(reads.days_of_shops(first - USUAL_FROM - timedelta(weeks=1), last, shop_id)).get(shop_id, NO_DAYS)
-    return [found.compared(last - timedelta(days=back), today) for back in range(count)]
+    read_from = first - USUAL_FROM - timedelta(weeks=1)
+    days = reads.days_of_shops(read_from, last, shop.shop_id)
+    of_shop = by_shop(days).get(shop.shop_id, NO_DAYS)
+    return [of_shop.compared(last - timedelta(days=back), today) for back in range(count)]
 
 
 def _usual_bills(day: ComparedDay) -> float | None:

@@ -121,9 +121,9 @@ class FeedReader:
     async def _read_sections(self, sections: list[Section]) -> None:
         """Add sections to the page in order, until the page is full."""
         while sections and self._builder.remaining:
-            some, most = sections[: self._at_once], max(FEWEST_ROWS, ROWS_AT_ONCE // self._at_once)
-            unread = self._add(some, await self._rows(some, most), most)
-            sections = unread + sections[len(some) :]
+            asked, most = sections[: self._at_once], max(FEWEST_ROWS, ROWS_AT_ONCE // self._at_once)
+            unread = self._add(asked, await self._rows(asked, most), most)
+            sections = unread + sections[len(asked) :]
             self._at_once = FEWEST_SECTIONS if unread else min(8 * self._at_once, MOST_SECTIONS)
 
     def _add(self, sections: Sequence[Section], rows: Sequence[Any], most: int) -> list[Section]:

@@ -169,12 +169,15 @@ def delete_older(newest: Path, store_id: int, keep: int) -> list[Path]:
     interrupted run has left behind is deleted too, and nothing else.
     """
     folders = [path for path in newest.parent.iterdir() if path.is_dir() and not path.is_symlink()]
+    remains = [path for path in folders if _REMAINS.fullmatch(path.name)]
     dated = [path for path in folders if path != newest and _DATED.fullmatch(path.name)]
     of_store = [path for path in dated if _store_id_of(path) == store_id]
     older = sorted(of_store, reverse=True)[keep - 1 :]
-    # A backup is renamed first, so that one that is not deleted completely is not taken for a backup.
-    renamed = [path.rename(path.with_name(f".{path.name}.{secrets.token_hex(4)}")) for path in older]
-    for path in [*renamed, *(path for path in folders if _REMAINS.fullmatch(path.name))]:
+    for path in older:
+        # It is renamed first, so that one that is not deleted completely is not taken for a backup.
+        hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        remains.append(path.rename(hidden))
+    for path in remains:
         shutil.rmtree(path)
     return sorted(older)
 

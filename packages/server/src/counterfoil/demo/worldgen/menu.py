@@ -74,11 +74,15 @@ class Menu:
     def __init__(self, shop_id: str, franchise_id: str | None, cuisine: str) -> None:
         self._shop_id = shop_id
         self._franchise_id = franchise_id
-        self._shelves = {shelf.key: shelf for shelf in OFFERS.shelves[cuisine] + OFFERS.shelves["everywhere"]}
-        dishes = OFFERS.dishes[cuisine] + OFFERS.dishes["everywhere"]
+        shelves = OFFERS.shelves[cuisine] + OFFERS.shelves["everywhere"]
+        self._shelves = {shelf.key: shelf for shelf in shelves}
         self.categories = [self._category(shelf) for shelf in self._shelves.values() if not shelf.deleted]
-        self.servings = [serving for dish in dishes for serving in self._servings_of(dish)]
-        self.legacy_servings = [serving for dish in dishes for serving in self._legacy_servings_of(dish)]
+        dishes = OFFERS.dishes[cuisine] + OFFERS.dishes["everywhere"]
+        self.servings: list[Serving] = []
+        self.legacy_servings: list[Serving] = []
+        for dish in dishes:
+            self.servings += self._servings_of(dish)
+            self.legacy_servings += self._legacy_servings_of(dish)
         self.packages = [self._package(buffet) for buffet in OFFERS.buffets.get(cuisine, ())]
         # Dishes that are included in a buffet package, and dishes that were ordered and then cancelled.
         self.included = [self._sold(dish, 1, 0, unit_price=0) for dish in dishes[:3]]
