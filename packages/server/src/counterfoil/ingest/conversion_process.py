@@ -305,23 +305,7 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
     """Return the error that a converter reports."""
     match failed.cause:
         case "memory":
-            _, most = resource.getrlimit(resource.RLIMIT_AS)
-            if most != resource.RLIM_INFINITY and most < limits.memory_mib * MIB:
-                mebibytes = most // MIB
-                limit = Message("limit_of_process", "the limit of this process (`ulimit -v`)")
-            else:
-                mebibytes = limits.memory_mib
-                limit = Message("limit_of_setting", "the setting import_memory_mb")
-            return MemoryFull(
-                Message(
-                    "conversion_memory",
-                    "{name} was not loaded: converting it takes more than {mebibytes} MiB of memory. Export "
-                    "fewer days at once, or raise {limit}.",
-                    name=name,
-                    mebibytes=f"{mebibytes:,}",
-                    limit=limit,
-                )
-            )
+            return _memory_full(name, limits.memory_mib)
         case "cells":
             return ConversionFailed(
                 Message(
@@ -347,6 +331,26 @@ def failure(failed: FailedMessage, name: str, limits: ConversionLimits) -> Excep
                 )
             )
     return ConversionFailed(failed.text, failed.texts if isinstance(failed.texts, tuple) else ())
+
+
+def _memory_full(name: str, allowed_mib: int) -> MemoryFull:
+    """Return the error that a conversion takes too much memory, with the limit that it has reached."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    mebibytes = allowed_mib
+    limit = Message("limit_of_setting", "the setting import_memory_mb")
+    if most != resource.RLIM_INFINITY and most < allowed_mib * MIB:
+        mebibytes = most // MIB
+        limit = Message("limit_of_process", "the limit of this process (`ulimit -v`)")
+    return MemoryFull(
+        Message(
+            "conversion_memory",
+            "{name} was not loaded: converting it takes more than {mebibytes} MiB of memory. Export "
+            "fewer days at once, or raise {limit}.",
+            name=name,
+            mebibytes=f"{mebibytes:,}",
+            limit=limit,
+        )
+    )
 
 
 def _unknown(failed: FailedMessage) -> ConversionFailed:

@@ -295,42 +295,51 @@ def _require_own_files(path: Path, page_bytes: int) -> None:
         if not database.st_size:
             return
         # While SQLite creates a database, there is a journal until the first page is written.
-        deadline = time.monotonic() + (SETTLE_SEC / 5 if database.st_size <= page_bytes else 0)
-        journal = path.with_name(f"{path.name}-journal")
-        while os.path.lexists(journal):
-            if time.monotonic() >= deadline:
+        wait_sec = SETTLE_SEC / 5 if database.st_size <= page_bytes else 0
+        _require_no_journal(path.with_name(f"{path.name}-journal"), wait_sec)
+        for end in ("wal", "shm"):
+            log = path.with_name(f"{path.name}-{end}")
+            if os.path.lexists(log) and not _is_own_log(log.lstat(), database):
                 raise StoreUnavailable(
                     Message(
-                        "foreign_journal",
-                        "{name} is a rollback journal, which Counterfoil never writes: somebody else put it there, "
-                        "and SQLite would change the database as it says. Do not open the database with another "
-                        "program. Move {journal} out of the folder, and find out who can write there. If the "
+                        "foreign_log",
+                        "{name} belongs to another user than {database}, or is not a file: SQLite would change "
+                        "the database as it says. Stop the service. If somebody else put it there, move {log} "
+                        "out of the folder; if Counterfoil wrote it, give it the owner of {database}. If the "
                         "database was opened meanwhile, restore a backup.",
-                        name=journal.name,
-                        journal=str(journal),
+                        name=log.name,
+                        log=str(log),
+                        database=path.name,
                     )
                 )
-            time.sleep(PAUSE_SEC)
-        for log in (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm")):
-            if os.path.lexists(log):
-                found = log.lstat()
-                is_of_group = database.st_mode & S_IWGRP and found.st_gid == database.st_gid
-                if not S_ISREG(found.st_mode) or not (found.st_uid == database.st_uid or is_of_group):
-                    raise StoreUnavailable(
-                        Message(
-                            "foreign_log",
-                            "{name} belongs to another user than {database}, or is not a file: SQLite would change "
-                            "the database as it says. Stop the service. If somebody else put it there, move {log} "
-                            "out of the folder; if Counterfoil wrote it, give it the owner of {database}. If the "
-                            "database was opened meanwhile, restore a backup.",
-                            name=log.name,
-                            log=str(log),
-                            database=path.name,
-                        )
-                    )
     except OSError:
         # The file does not exist, or it cannot be read, which SQLite reports. It may also have just been deleted.
         return
+
+
+def _require_no_journal(journal: Path, wait_sec: float) -> None:
+    """Raise StoreUnavailable if a rollback journal is still there after this time."""
+    deadline = time.monotonic() + wait_sec
+    while os.path.lexists(journal):
+        if time.monotonic() >= deadline:
+            raise StoreUnavailable(
+                Message(
+                    "foreign_journal",
+                    "{name} is a rollback journal, which Counterfoil never writes: somebody else put it there, "
+                    "and SQLite would change the database as it says. Do not open the database with another "
+                    "program. Move {journal} out of the folder, and find out who can write there. If the "
+                    "database was opened meanwhile, restore a backup.",
+                    name=journal.name,
+                    journal=str(journal),
+                )
+            )
+        time.sleep(PAUSE_SEC)
+
+
+def _is_own_log(log: os.stat_result, database: os.stat_result) -> bool:
+    is_of_owner = log.st_uid == database.st_uid
+    is_of_group = bool(database.st_mode & S_IWGRP) and log.st_gid == database.st_gid
+    return S_ISREG(log.st_mode) and (is_of_owner or is_of_group)
 
 
 def shares(folder: Path, name: Name) -> bool:
