@@ -256,3 +256,48 @@ def test_nothing_is_asked_about_ways_of_paying_buyers_and_parts_of_the_day(tmp_p
 1004,2026-11-13 20:30,Cash,Mr.,Night,SAVE,20.00
 """
     assert not made_of(tmp_path, export).open
+
+
+def test_a_rating_is_neither_the_number_of_a_bill_nor_an_amount(tmp_path: Path) -> None:
+    export = """OrderID,OrderDate,ItemName,Total,OrderRating,delivery_time_minutes
+A1,2026-11-13 12:04,Tea,10.00,5.0,12
+A2,2026-11-13 18:30,Tea,20.00,4.0,14
+A3,2026-11-13 19:30,Cake,30.00,5.0,7
+A4,2026-11-13 20:30,Cake,45.00,,31
+"""
+    made = made_of(tmp_path, export)
+    assert made.totals
+    assert (made.totals.bills, made.totals.net) == (4, "105.00")
+
+
+def test_words_among_the_amounts_are_no_currency(tmp_path: Path) -> None:
+    rows = [f"{1000 + number},2026-11-13 12:{number:02},{number}.50" for number in range(1, 31)]
+    rows[3] = "1004,2026-11-13 12:04,ERROR"
+    rows[7] = "1008,2026-11-13 12:08,UNKNOWN"
+    made = made_of(tmp_path, "\n".join(["Receipt No,Date,Total", *rows, ""]))
+    assert made.totals
+    assert made.totals.bills == 28
+
+
+def test_nothing_was_left_out_can_be_said_if_another_column_marks_the_same_bills(tmp_path: Path) -> None:
+    export = """Order ID,Date,Parcel,Line parcel,Total
+A1,2026-11-13 12:04,pending,pending,10.00
+A2,2026-11-13 18:30,fulfilled,fulfilled,20.00
+A3,2026-11-13 19:30,pending,pending,30.00
+A4,2026-11-13 20:30,fulfilled,fulfilled,45.00
+"""
+    made = made_of(tmp_path, export)
+    [question] = made.open
+    nets = {option.answer: option.net for option in question.options}
+    assert nets["sale"] == "105.00"
+    assert nets["skip"] == "65.00"
+
+
+def test_what_a_customer_is_says_first_that_bills_were_sold(tmp_path: Path) -> None:
+    export = """Order ID,Date,CustomerType,Total
+A1,2026-11-13 12:04,Returning,10.00
+A2,2026-11-13 18:30,New,20.00
+A3,2026-11-13 19:30,Returning,30.00
+"""
+    [question] = made_of(tmp_path, export).open
+    assert question.options[0].answer == "sale"

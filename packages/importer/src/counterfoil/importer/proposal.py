@@ -37,7 +37,7 @@ from counterfoil.importer.form import (
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.other_roles import OtherRoles
-from counterfoil.importer.ranks import REFUND, VOID
+from counterfoil.importer.ranks import REFUND, SALE, VOID
 from counterfoil.importer.series import AmountSeries
 from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.shop_zones import DEFAULT_ZONE
@@ -229,11 +229,11 @@ class _Former:
             # A fact of the shops changes no record.
             first = list(doubt.choices)[:MOST_OPTIONS]
             return [self._option(doubt, answer, base, None) for answer in first]
-        readings = self._readings_by_answer(doubt)
+        readings = self._readings_by_answer(doubt, base)
         number = _number_of_difference(list(readings.values()))
         return [self._option(doubt, answer, reading, number) for answer, reading in readings.items()]
 
-    def _readings_by_answer(self, doubt: Doubt) -> dict[str, ExportReading]:
+    def _readings_by_answer(self, doubt: Doubt, base: ExportReading) -> dict[str, ExportReading]:
         """Return the readings with the answers to a doubt, without those that are refuted or change no record."""
         readings: dict[str, ExportReading] = {}
         known_records = set[tuple[Record, ...]]()
@@ -241,6 +241,8 @@ class _Former:
             reading = self._reading_with(doubt, answer)
             if reading is None:
                 continue
+            if answer == SALE:
+                reading = self._reading_of_sales(doubt, base, reading)
             # What an answer to be confirmed changes may be in no record, such as the lines that belong to a bill. What
             # the values mean that are asked about one by one is not known yet.
             is_kept = doubt.must_confirm or doubt.kind == _SHOP or answer == EACH
@@ -268,9 +270,24 @@ class _Former:
                     return None
                 del settled[refuted.doubt]
 
+    def _reading_of_sales(self, doubt: Doubt, base: ExportReading, reading: ExportReading) -> ExportReading:
+        """Return the reading in which all was sold, also if another column is only asked about after this answer."""
+        known = {other.id for other in base.interview.doubts}
+        sold = {}
+        for other in reading.interview.doubts:
+            if other.kind == _STATE and other.id not in known and SALE in other.choices:
+                sold[other.id] = SALE
+        if not sold:
+            return reading
+        try:
+            return self._reading(self._answers | self._settled | {doubt.id: SALE} | sold)
+        except (NeedsOtherReport, Refuted):
+            return reading
+
     def _option(self, doubt: Doubt, answer: str, reading: ExportReading, number: str | None) -> AnswerOption:
         """Return an answer with what it makes of the file and of the bill with a number."""
-        times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill]]
+        # A cell without digits, such as `UNKNOWN`, is no time.
+        times = [self._local(reading, bill) for bill in reading.counted if reading.times[bill][:1].isdigit()]
         left_bills = sum(left.bills for left in reading.left_out)
         left_net = sum(left.net for left in reading.left_out)
         return AnswerOption(

@@ -123,7 +123,8 @@ class Ranks:
             # `Local` is a shop in some languages, but not in `Date (local)` and `TIMESTAMP_LOCAL_TIME`.
             return False
         # `Location` with `In-store` and `Takeaway` says where the guests ate.
-        are_channels = bool(column.distinct) and all(map(headings.channel_of, column.distinct))
+        named = [value for value in column.distinct if not headings.names_no_shop(value)]
+        are_channels = bool(named) and all(map(headings.channel_of, named))
         return not are_channels and not column.looks_like_money
 
     def _is_no_method(self, column: TableColumn) -> bool:
@@ -272,6 +273,9 @@ class Ranks:
 
     def probable_state(self, column: TableColumn, value: str) -> str:
         """Return what a value most probably says about a bill, to order the options of a question."""
+        if headings.names_person(column.name):
+            # `Returning` says something about the customer.
+            return SALE
         meaning = headings.statuses_of(column.name, [value])[value] or headings.status_of(value)
         if meaning:
             return meaning
@@ -336,7 +340,8 @@ class Ranks:
         """Return whether a type is no channel, and nothing that is the same for all bills, or of customers or rooms."""
         values = column.distinct
         is_group = headings.names(column.name, "groups") or headings.names(column.name, "people")
-        known = any(headings.statuses_of(column.name, values).values())
+        meanings = {meaning for meaning in headings.statuses_of(column.name, values).values() if meaning}
+        known = bool(meanings - {SALE} if is_group else meanings)
         are_known_names = all(headings.channel_of(value) or headings.names_payment(value) for value in values)
         return known or (len(values) > 1 and not is_group and not are_known_names)
 

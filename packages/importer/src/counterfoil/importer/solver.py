@@ -169,7 +169,9 @@ class ExportReading:
         for column in self.bills.table.columns.values():
             if ranks.role(column) not in AMOUNT_ROLES:
                 continue
-            found = {_NUMBER.sub("", value).casefold() for value in column.distinct} - {""}
+            # A cell without digits, such as `ERROR`, has no amount.
+            numbers = [value for value in column.distinct if any(map(str.isdigit, value))]
+            found = {_NUMBER.sub("", value).casefold() for value in numbers} - {""}
             if len(found) > 1:
                 raise NeedsOtherReport(
                     sentence(
