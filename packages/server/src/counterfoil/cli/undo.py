@@ -7,10 +7,11 @@ import click
 from counterfoil import bootstrap
 from counterfoil.checks.undoing import Undo
 from counterfoil.cli.totals import money_text
-from counterfoil.domain.intake import load_state
+from counterfoil.domain.intake import LoadRow, load_state
 from counterfoil.domain.undo import DayOfUndo, KeptBill, KeyThatRead, UndoPreview, Verdict
 from counterfoil.machine.operator import operator
 from counterfoil.model.text import counted, decimal_text, printable
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import ListColumn
 from counterfoil.program.terminal import echo, print_json, print_list, print_note
@@ -41,16 +42,7 @@ def check_options(words: Sequence[str], *, remove: bool, void_reason: str | None
 
 def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str | None, as_json: bool) -> None:
     reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
-    load = views.find(reads, number)
-    if load is None and not any(found.number > number for found in reads.loads(1)):
-        raise click.ClickException(f"there is no load {number}. `counterfoil loads` lists the latest loads.")
-    if load and load_state(load, now) == "running":
-        raise click.ClickException(f"load {number} is still running. Stop it first. Nothing was changed.")
-    if load and load.horizon is None:
-        raise click.ClickException(
-            f"load {number} was made by an older version, whose bills do not remember their load, so nothing of it can"
-            " be taken back. Load the right file: it replaces the bills with the same IDs. Nothing was changed."
-        )
+    load = _load_to_undo(reads, number, now)
     undo = Undo(settings, number, load)
     found = undo.preview()
     # The files of the loads that the store remembers, by their numbers.
@@ -72,7 +64,9 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
     is_done = load is not None and load_state(load, now) == "undone" and not found.taken_back
     # If there is nothing to do, nothing is audited.
     count = 0 if is_done else undo.take_back(None if remove else void_reason, operator(), now)
-    late = [reader for reader in undo.readers(found.shops, now) if not reader.reads_feed] if remove else []
+    late = []
+    if remove:
+        late = [reader for reader in undo.readers(found.shops, now) if not reader.reads_feed]
     if as_json:
         print_json({**_json(found, readers), "done": {"how": "removed" if remove else "void", "bills": count}})
     else:
@@ -85,6 +79,24 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
             f"while the bills were being removed, {_named(late)} may have read some of them from lists, where a removed"
             " bill does not appear. Ask the integrator to read these shops again in full."
         )
+
+
+def _load_to_undo(reads: OperatorReads, number: int, now: int) -> LoadRow | None:
+    """Return the load, or None if it is too old for the store to remember it. Raise if it cannot be undone."""
+    load = views.find(reads, number)
+    if load is None:
+        has_later = any(found.number > number for found in reads.loads(1))
+        if not has_later:
+            raise click.ClickException(f"there is no load {number}. `counterfoil loads` lists the latest loads.")
+        return None
+    if load_state(load, now) == "running":
+        raise click.ClickException(f"load {number} is still running. Stop it first. Nothing was changed.")
+    if load.horizon is None:
+        raise click.ClickException(
+            f"load {number} was made by an older version, whose bills do not remember their load, so nothing of it can"
+            " be taken back. Load the right file: it replaces the bills with the same IDs. Nothing was changed."
+        )
+    return load
 
 
 def _json(found: UndoPreview, readers: Sequence[KeyThatRead]) -> dict[str, object]:
