@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from counterfoil.importer.ranks import role_of_heading
 from counterfoil.importing.headings import LONGEST_READ
@@ -108,6 +109,7 @@ def plain(heading: str) -> str:
     return _MARKS.sub(" ", heading[:LONGEST_READ]).strip().casefold()
 
 
+@lru_cache(maxsize=5000)
 def role_of(heading: str) -> str | None:
     """Return the role whose headings include this one, or None. Balances have none, because they are asked."""
     found = plain(heading)
@@ -150,6 +152,7 @@ def is_of_bills(headings: Collection[str]) -> bool:
     return any(_is_of_a_bill(heading) for heading in headings)
 
 
+@lru_cache(maxsize=5000)
 def _is_of_a_bill(heading: str) -> bool:
     role = role_of(heading)
     if role or may_be_points(heading) or may_be_credit(heading) or _OF_A_PERSON.search(plain(heading)):

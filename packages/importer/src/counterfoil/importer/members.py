@@ -37,13 +37,12 @@ from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importing.mapping import FileLayout, KnownBase, parse_mapping
 from counterfoil.importing.members import member_records
 from counterfoil.importing.results import ImportedRecord, ImportFailed, ImportNote, RejectedRow, SkippedRow
-from counterfoil.importing.sheets import open_table
+from counterfoil.importing.sheets import is_in_old_encoding, open_table, start_in_lines
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import decimal_text
 
 ROWS = "rows"
 MEMBERS, BILLS = "members", "bills"
-_ENCODINGS = (None, "cp874")
 _NOTHING_LEFT_OUT = LeftOutBills(bills=0, net="")
 
 
@@ -77,7 +76,8 @@ def members_form(
 
 def _may_be_members(path: Path) -> bool:
     """Return whether the headings may be those of members. Of most bills, no row is read for this."""
-    for encoding in _ENCODINGS:
+    encodings = (None, "cp874") if is_in_old_encoding(start_in_lines(path)) else (None,)
+    for encoding in encodings:
         try:
             file = open_table(path, FileLayout(encoding=encoding), is_of_members)
         except (ImportFailed, UnicodeError):

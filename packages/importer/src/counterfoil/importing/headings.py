@@ -125,18 +125,18 @@ class _Phrase(Struct, frozen=True):
 
     def is_in(self, words: Sequence[str], *, begins: bool = False) -> bool:
         """Return whether a text contains the phrase or, if `begins`, a longer form of its last word."""
-        if not words or (not begins and self.words[-1] not in words and self.words[0].isascii()):
-            return False
         if self.is_whole:
             return tuple(words) == self.words
         # Where words are not separated by spaces, it may be a part of a word.
-        if _UNSPACED.match(self.words[0]):
+        if not self.words[0].isascii() and _UNSPACED.match(self.words[0]):
             return "".join(self.words) in "".join(words)
-        size = len(self.words)
-        for start in range(len(words) - size + 1):
-            *before, last = words[start : start + size]
-            is_last = last.startswith(self.words[-1]) if begins else last == self.words[-1]
-            if is_last and tuple(before) == self.words[:-1]:
+        *before, last = self.words
+        if not begins and last not in words:
+            return False
+        # A text is compared with each phrase of a table, so the word that most often differs comes first.
+        for end in range(len(before), len(words)):
+            is_last = words[end].startswith(last) if begins else words[end] == last
+            if is_last and list(words[end - len(before) : end]) == before:
                 return True
         return False
 
