@@ -200,7 +200,9 @@ class ConversionProcess:
         self, request: bytes, name: str, limits: ConversionLimits, on_wait: Callable[[], None]
     ) -> Iterator[bytes]:
         received = 0
-        rest = b""
+        # The parts of a line that has not ended, and their size. They are joined once, because a line may be long.
+        begun: list[bytes] = []
+        begun_bytes = 0
         for chunk in self._chunks(request, name, limits, on_wait):
             received += len(chunk)
             if received > limits.output_mib * MIB:
@@ -213,8 +215,14 @@ class ConversionProcess:
                         output_mib=f"{limits.output_mib:,}",
                     )
                 )
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > MAX_MESSAGE_BYTES:
+            *lines, rest = chunk.split(b"\n")
+            if lines:
+                lines[0] = b"".join((*begun, lines[0]))
+                begun.clear()
+                begun_bytes = 0
+            begun.append(rest)
+            begun_bytes += len(rest)
+            if begun_bytes > MAX_MESSAGE_BYTES:
                 raise ConversionFailed(
                     Message(
                         "converter_line_size",
