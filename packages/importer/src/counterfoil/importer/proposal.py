@@ -57,6 +57,8 @@ MOST_ROUNDS = 20
 MOST_VALUES, MOST_NUMBERS = 6, 3
 MOST_SAME_NUMBER = 2
 _SHOP, _STATE = "shop", "state"
+# A column with another heading may be that of the time, because its values are times.
+_ROLES_OF_TIMES = ("datetime", "time", "tradingDay")
 # What joins the names of columns in an answer, such as `Total + Tip` or `sum of Amount`.
 _PARTS = re.compile(r" [+-] |sum of ")
 _MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
@@ -466,7 +468,10 @@ class _Former:
             return "state"
         if name == reading.bills.number.name:
             return "id"
-        return reading.bills.ranks.role(column) or ""
+        role = reading.bills.ranks.role(column) or ""
+        if role not in _ROLES_OF_TIMES and any(column is time for time in reading.days.columns):
+            return "datetime"
+        return role
 
     def _totals(self, reading: ExportReading) -> Totals:
         tip = reading.tip
