@@ -5,7 +5,10 @@ import os
 import re
 import socket
 import subprocess
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +20,17 @@ from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
 from counterfoil.console import import_steps, imports
 from counterfoil.console.form_texts import form_text
+from counterfoil.console.rendering import templates
 from counterfoil.console.texts import Texts
+from counterfoil.domain.audit import Act, Actor
 from counterfoil.domain.open_items import LOAD_BEGINS_MS, OpenItem, accepted_item
 from counterfoil.importer.form import Form
+from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES
 from counterfoil.importing.sentences import FormText
 from counterfoil.machine import private_listener
 from counterfoil.operator_reads import OperatorReads
 from raw_http import parse, read_to_end
+from running_service import ManualClock
 from waiting import until
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -268,6 +275,49 @@ def test_questions_are_asked_and_the_answers_are_kept_for_the_next_file(
     assert {"file_brought_in", "file_accepted", "mapping_accepted"} <= set(acts)
 
 
+FIVE = b"""No.,Date,Outlet,Payout Status,Guest,Amount,Tip,Due
+1001,03/04/2026 18:05,Riverside,Paid,New,1.250,40,1.290
+1002,03/04/2026 19:10,Riverside,Pending,Returning,2.300,0,2.300
+1003,04/04/2026 12:00,Old Town,Paid,New,1.990,10,2.000
+1004,05/04/2026 12:30,Riverside,Cancelled,New,3.400,0,3.400
+"""
+
+
+def test_questions_are_counted_and_the_answers_are_shown_in_the_words_of_their_options(alice: Operator) -> None:
+    address = brought(alice, ("five.csv", FIVE))
+    page = alice.page(address)
+    assert "Question 1 of 4" in page
+    # What is left out depends on answers that nobody has given yet.
+    assert "left out</span>" not in page
+    send(alice, f"{address}/answers", **{"answer:decimals": "."})
+    settled(alice, address, "reading")
+    send(alice, f"{address}/answers", **{"answer:order": "dmy"})
+    settled(alice, address, "reading")
+    send(alice, f"{address}/answers", **{"answer:state.Payout Status": "skip"})
+    settled(alice, address, "reading")
+    page = re.sub(r"<[^>]*>", "", alice.page(address))
+    assert "Question 4 of 4" in page
+    assert "Decimal mark: 1.250 has three decimals" in page
+    assert "Order of dates: 3 April 2026, 4 April 2026, 5 April 2026" in page
+    assert "What does “Payout Status” say about a bill? Pending, Cancelled were not sold: leave out" in page
+    send(alice, f"{address}/answers", change="order")
+    settled(alice, address, "reading")
+    assert "Order of dates:" not in re.sub(r"<[^>]*>", "", alice.page(address))
+
+
+def test_the_column_of_times_is_shown_as_one_although_its_heading_says_something_else(alice: Operator) -> None:
+    content = b"Bill No,Closed,Branch,Total\nB-1,2026-11-13 12:04,Inn,107.00\nB-2,2026-11-13 13:04,Old,214.00\n"
+    form = alice.json(f"{brought(alice, ('bills.csv', content))}.json")["form"]
+    assert [column["role"] for column in form["columns"]] == ["id", "datetime", "shopId", "net"]
+
+
+def test_every_role_that_the_importer_gives_to_a_column_has_a_name() -> None:
+    names = templates().get_template("import_parts.html").make_module({"t": Texts("th")}).role_names
+    words = tomllib.loads((resources.files("counterfoil.importing") / "words.toml").read_text("utf-8"))
+    roles = {*words["headings"], *AMOUNT_ROLES, *CHARGES, "state", "cancelled"}
+    assert roles - names.keys() == set()
+
+
 def test_the_net_of_the_day_report_must_be_that_of_the_file(alice: Operator) -> None:
     address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
     send(alice, f"{address}/answers", **FACTS)
@@ -374,6 +424,19 @@ def test_one_device_sends_one_upload_at_a_time(console: RunningConsole, alice: O
     until(lambda: bring(alice, ("sales.csv", ASKED)).status_code == 303, "the cut upload has ended")
 
 
+def test_files_that_cannot_be_loaded_make_room_for_others() -> None:
+    waiting = imports.Imports(ManualClock(0))
+    waiting.open()
+    actor = Actor("alice", "console", "back-office")
+    broken, *others = [waiting.new(actor) for _ in range(imports.MAX_IMPORTS)]
+    with pytest.raises(imports.UploadBusy):
+        waiting.new(actor)
+    broken.stage = imports.Failed(problem=import_steps.CANNOT_READ(why="it is broken"))
+    assert waiting.new(actor).folder.exists()
+    assert (broken.folder.exists(), [other.folder.exists() for other in others]) == (False, [True] * len(others))
+    waiting.close()
+
+
 def test_files_end_after_a_day_and_when_the_console_starts_again(console: RunningConsole, alice: Operator) -> None:
     address = brought(alice, ("sales.csv", ASKED))
     folder = folder_of(console)
@@ -466,6 +529,17 @@ def test_accepted_records_go_to_the_watched_folder(tmp_path: Path, watched: Path
         assert bills_of(console) == 0
         delivered.unlink()
         assert alice.json(f"{address}.json")["state"] == "taken"
+
+
+def test_a_file_that_two_devices_accept_at_once_is_handed_over_once(tmp_path: Path, watched: Path) -> None:
+    with closing(RunningConsole(tmp_path / "console", console_deliveries=str(watched))) as console:
+        devices = [console.operator(), console.device("phone"), console.device("tablet")]
+        address = known(devices[0])
+        with ThreadPoolExecutor() as pool:
+            answers = list(pool.map(lambda device: send(device, f"{address}/accept"), devices))
+        assert [answer.status_code for answer in answers] == [303, 303, 303]
+        assert len(list(watched.iterdir())) == 1
+        assert [entry.act for entry in reads(console).audit(20)].count(Act.FILE_ACCEPTED) == 1
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:

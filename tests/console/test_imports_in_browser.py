@@ -16,6 +16,7 @@ from openpyxl import Workbook
 
 from console.running_console import RunningConsole
 from counterfoil import bootstrap
+from counterfoil.console import imports
 from counterfoil.program.clock import SystemClock
 from importing import hostile_workbooks
 from records import days
@@ -27,7 +28,8 @@ from web.test_browser import SCHEMES, Visit, visiting
 pytestmark, browser = test_browser.pytestmark, test_browser.browser
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SHOPS = tuple(f"Noodle {number:02}" for number in range(1, 13))
-FIRST_DAY, DAYS = datetime(2026, 10, 1, tzinfo=UTC), 3
+# No other order of day and month is possible.
+FIRST_DAY, DAYS = datetime(2026, 10, 13, tzinfo=UTC), 3
 ASKED = """Receipt No,Date,Branch,Payment,Subtotal,VAT,Tip,Grand
 1001,2026-11-13 12:04,Riverside,Cash,100.00,7.00,5.00,107.00
 1002,2026-11-13 13:04,Riverside,Card,200.00,14.00,0.00,214.00
@@ -167,6 +169,18 @@ def test_a_workbook_comes_in_and_a_hostile_one_gets_a_sentence(visit: Visit, con
         assert page.locator(".accept").count() == 0, name
         page.goto(f"{console.url}/loads")
         assert page.locator("h1").inner_text() == "Loads"
+
+
+def test_a_refused_file_gets_its_reason_beside_the_button(
+    visit: Visit, console: RunningConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "MAX_IMPORTS", 0)
+    page = visit.page
+    page.goto(f"{console.url}/imports")
+    page.set_input_files("#files", {"name": "sales.csv", "mimeType": "text/csv", "buffer": ASKED.encode()})
+    page.locator(".drop button").click()
+    page.locator(".chosen", has_text="Too many files wait to be accepted.").wait_for()
+    assert page.locator(".drop button").is_enabled()
 
 
 def test_without_scripts_a_file_comes_in_too(browser: Any, console: RunningConsole) -> None:

@@ -283,8 +283,10 @@ if (drop) {
     request.addEventListener("error", () => stop(drop.dataset.cut));
     request.addEventListener("load", () => {
       // A refusal is a page that says why.
-      if (request.status < 400) location.assign(request.responseURL);
-      else stop(new DOMParser().parseFromString(request.responseText, "text/html").querySelector("#page .notice, .problem p, p")?.textContent || String(request.status));
+      if (request.status < 400) return location.assign(request.responseURL);
+      const refusal = new DOMParser().parseFromString(request.responseText, "text/html");
+      const reason = refusal.querySelector("#page .notice.bad") || refusal.querySelector(".problem p");
+      stop(reason ? reason.textContent : String(request.status));
     });
     button.disabled = true;
     request.open("POST", drop.getAttribute("action"));

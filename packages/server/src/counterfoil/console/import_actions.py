@@ -196,6 +196,7 @@ def answer(visit: Visit) -> ConsoleResponse:
         return redirect(f"{IMPORT_PATH}/{brought.import_id}")
     if withdrawn := form.get("change"):
         brought.answers.pop(withdrawn, None)
+        brought.given.pop(withdrawn, None)
         return _read_again(visit, brought)
     if "forget" in form:
         brought.facts = None
@@ -216,7 +217,7 @@ def _take_answers(visit: Visit, brought: BroughtIn) -> None:
         brought.facts = _facts_in(visit, stage)
     if isinstance(stage, Asking) and stage.form:
         questions = {question.id: question.free for question in stage.form.questions}
-        brought.answers.update(answers_in(form, questions))
+        brought.take_answers(stage.form, answers_in(form, questions))
     for place in range(len(brought.files)):
         for kind in KINDS:
             if form.get(f"kind:{place}") == kind:

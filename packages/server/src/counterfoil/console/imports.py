@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from counterfoil.domain.audit import Actor
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import ShopSettings
-from counterfoil.importer.form import Form, Question
+from counterfoil.importer.form import AnswerOption, Form, Question
 from counterfoil.importer.protocol import Kind, PreviewMessage
 from counterfoil.importing.sentences import FormText
 from counterfoil.ingest.converted_exports import ConvertedExport, ImportTally
@@ -128,6 +128,15 @@ class DayReportNet(Struct, frozen=True):
     net: str
 
 
+class GivenAnswer(Struct, frozen=True):
+    """A question that was answered, with the option that was chosen, and the form that asked it."""
+
+    question: Question
+    option: AnswerOption | None
+    """None if the answer is a text of the operator's own."""
+    form: Form
+
+
 class BroughtIn(Struct, kw_only=True):
     """The files that an operator brought in together. Only `stage` changes while a thread works on them."""
 
@@ -143,6 +152,8 @@ class BroughtIn(Struct, kw_only=True):
     """The open item whose file it is."""
     stage: Stage = ReadingFiles()
     answers: dict[str, str] = field(default_factory=dict)
+    given: dict[str, GivenAnswer] = field(default_factory=dict)
+    """What a person has answered, in the words in which it was asked."""
     is_unknown: bool = False
     """Whether nobody has said before what the columns mean."""
     facts: ShopSettings | None = None
@@ -176,6 +187,15 @@ class BroughtIn(Struct, kw_only=True):
     def percent_read(self) -> int | None:
         """Return which share of the lines was read. A workbook does not say before how many it has."""
         return min(100, 100 * self.rows // self.lines) if self.lines else None
+
+    def take_answers(self, form: Form, answers: Mapping[str, str]) -> None:
+        """Keep answers to the questions of a form."""
+        self.answers.update(answers)
+        for question in form.questions:
+            answer = answers.get(question.id)
+            if answer is not None:
+                option = next((option for option in question.options if option.answer == answer), None)
+                self.given[question.id] = GivenAnswer(question, option, form)
 
     def forget_export(self) -> None:
         """Delete the records that were converted, because they must be converted again."""
@@ -252,18 +272,31 @@ class Imports:
     def new(self, actor: Actor) -> BroughtIn:
         """Return an import without files, with a folder of its own."""
         self.sweep()
+        self._make_room()
         if self._folder is None:
             raise UploadBusy("busy")
         import_id = secrets.token_hex(6)
         folder = self._folder / import_id
         with self._lock:
-            waiting = [brought for brought in self._by_id.values() if not isinstance(brought.stage, HandedOver)]
-            if len(waiting) >= MAX_IMPORTS:
+            if len(self._waiting()) >= MAX_IMPORTS:
                 raise UploadBusy("too_many_imports")
             folder.mkdir(mode=0o700)
             brought = BroughtIn(import_id=import_id, actor=actor, began_at=self._clock.now_ms(), folder=folder)
             self._by_id[import_id] = brought
         return brought
+
+    def _waiting(self) -> list[BroughtIn]:
+        return [brought for brought in self._by_id.values() if not isinstance(brought.stage, HandedOver)]
+
+    def _make_room(self) -> None:
+        """If as many files wait as there may be, delete the oldest that cannot be loaded anyway."""
+        with self._lock:
+            waiting = self._waiting()
+            failed = [
+                brought for brought in waiting if isinstance(brought.stage, Failed) and not brought.stage.accepted_as
+            ]
+        if len(waiting) >= MAX_IMPORTS and failed:
+            self.discard(min(failed, key=lambda brought: brought.began_at))
 
     def find(self, import_id: str) -> BroughtIn | None:
         self.sweep()

@@ -121,6 +121,11 @@ class ImportView(Struct, frozen=True, kw_only=True):
         return self.form.open[0] if self.asking and self.form and self.form.open else None
 
     @property
+    def number_of_question(self) -> int:
+        """Return the number of the first open question, after those that were answered."""
+        return len(self.form.answers) + 1 if self.form else 1
+
+    @property
     def facts(self) -> Sequence[Question]:
         """The questions about new shops, which are asked when nothing else is open."""
         if self.asking and self.asking.questions:
