@@ -312,7 +312,8 @@ def test_the_column_of_times_is_shown_as_one_although_its_heading_says_something
 
 
 def test_every_role_that_the_importer_gives_to_a_column_has_a_name() -> None:
-    names = templates().get_template("import_parts.html").make_module({"t": Texts("th")}).role_names
+    parts = templates().get_template("import_parts.html").make_module({"t": Texts("th")})
+    names = vars(parts)["role_names"]
     words = tomllib.loads((resources.files("counterfoil.importing") / "words.toml").read_text("utf-8"))
     roles = {*words["headings"], *AMOUNT_ROLES, *CHARGES, "state", "cancelled"}
     assert roles - names.keys() == set()
