@@ -611,6 +611,13 @@ def test_a_thai_page_asks_about_a_file_in_thai(console: RunningConsole) -> None:
     assert "Payment ไม่ใช่คอลัมน์ยอดเงิน" in somchai.page(address)
 
 
+def test_a_thai_page_says_why_a_workbook_cannot_be_read(console: RunningConsole) -> None:
+    somchai = console.operator("somchai", "th")
+    page = somchai.page(brought(somchai, ("broken.xlsx", b"PK\x03\x04" + bytes(200))))
+    assert "ไฟล์ไม่ได้อยู่ในรูปแบบของไฟล์ Excel" in page
+    assert 'lang="en">' not in page.partition("<main")[2]
+
+
 def test_a_text_of_a_form_without_a_translation_is_marked_as_english_and_one_within_itself_ends() -> None:
     endless = FormText("a b", "{x} b", {"x": "a b"})
     form = Form(file="", columns=(), rows=(), questions=(), answers={}, texts=(endless,))

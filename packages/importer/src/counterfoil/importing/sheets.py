@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import TextIO
+from zipfile import BadZipFile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -407,6 +408,8 @@ class WorkbookFile:
             raise ImportFailed(sentence("{name} is a ZIP archive. Unpack it first.", name=self._name)) from None
         except WorkbookTooLarge as error:
             raise self._too_large(error.args[0]) from error
+        except BadZipFile as error:
+            raise self._damaged(sentence("it does not have the format of a workbook, or its end is missing")) from error
         except MemoryError as error:
             raise self._too_large(sentence("needs more memory than this process may use")) from error
         except Exception as error:

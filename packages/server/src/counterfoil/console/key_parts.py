@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import Final
 
 from counterfoil.console.display import brand_and_branch, name_of
@@ -55,12 +54,27 @@ def _group_name(t: Texts, shops: list[str]) -> str | None:
     """Return the words with which the names of all shops begin, or else the first brands, and the number of shops."""
     if not shops:
         return None
-    same = takewhile(lambda words: len(set(words)) == 1, zip(*(name.split() for name in shops), strict=False))
-    name = " ".join(words[0] for words in same).rstrip(" ·-–—,:|")
-    if not name or len(shops) == 1:
-        brands = list(dict.fromkeys(brand_and_branch(shop)[0] for shop in shops)) if len(shops) > 1 else shops
-        name = ", ".join(brands[:NAMED_SHOPS]) + (", …" if len(brands) > NAMED_SHOPS else "")
-    return f"{name}, {shop_count(t, len(shops))}"
+    count = shop_count(t, len(shops))
+    if len(shops) == 1:
+        return f"{shops[0]}, {count}"
+    name = _common_beginning(shops)
+    if name:
+        return f"{name}, {count}"
+    brands = list(dict.fromkeys(brand_and_branch(shop)[0] for shop in shops))
+    named = brands[:NAMED_SHOPS]
+    if len(brands) > NAMED_SHOPS:
+        named.append("…")
+    return f"{', '.join(named)}, {count}"
+
+
+def _common_beginning(names: list[str]) -> str:
+    """Return the words with which all names begin, without the signs that end them."""
+    same: list[str] = []
+    for words in zip(*(name.split() for name in names), strict=False):
+        if len(set(words)) > 1:
+            break
+        same.append(words[0])
+    return " ".join(same).rstrip(" ·-–—,:|")
 
 
 def shop_count(t: Texts, count: int) -> str:

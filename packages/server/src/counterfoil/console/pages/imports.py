@@ -167,9 +167,13 @@ class ImportView(Struct, frozen=True, kw_only=True):
 
 def _likely_kind(name: str) -> Kind:
     """Return what a person probably chooses for a file of this name."""
-    if any(word in name for word in OF_PAYMENTS):
-        return "payments"
-    return "lines" if any(word in name for word in OF_LINES) else "bills"
+    for word in OF_PAYMENTS:
+        if word in name:
+            return "payments"
+    for word in OF_LINES:
+        if word in name:
+            return "lines"
+    return "bills"
 
 
 def read(visit: Visit) -> ImportsView:
@@ -223,19 +227,19 @@ def found(visit: Visit) -> BroughtIn:
 def read_one(visit: Visit) -> ImportView:
     brought = found(visit)
     stage = brought.stage
-    view = ImportView(brought=brought, progress=progress_of(visit, stage))
+    progress = progress_of(visit, stage)
     match stage:
         case ReadingFiles():
-            return ImportView(brought=brought, progress=view.progress, reading=stage)
+            return ImportView(brought=brought, progress=progress, reading=stage)
         case Asking():
-            return ImportView(brought=brought, progress=view.progress, asking=stage)
+            return ImportView(brought=brought, progress=progress, asking=stage)
         case Failed():
-            return ImportView(brought=brought, progress=view.progress, failed=stage)
+            return ImportView(brought=brought, progress=progress, failed=stage)
         case Checked():
             days, by_shop = _days(stage.totals)
             return ImportView(
                 brought=brought,
-                progress=view.progress,
+                progress=progress,
                 checked=stage,
                 days=days,
                 by_shop=by_shop,
@@ -247,7 +251,7 @@ def read_one(visit: Visit) -> ImportView:
             days, by_shop = _days(stage.totals)
             return ImportView(
                 brought=brought,
-                progress=view.progress,
+                progress=progress,
                 handed=stage,
                 days=days,
                 by_shop=by_shop,
@@ -270,16 +274,16 @@ def _days(totals: TotalsReport) -> tuple[list[TotalsRow], bool]:
 
 
 def _sum(days: Sequence[TotalsOfDay], day: str | None, shop: str | None) -> TotalsRow:
-    return TotalsRow(
-        day=day,
-        shop=shop,
-        bills=sum(each.bills for each in days),
-        voids=sum(each.voids for each in days),
-        refunds=sum(each.refunds for each in days),
-        net=sum((Decimal(each.net) for each in days), Decimal(0)),
-        tip=sum((Decimal(each.tip) for each in days), Decimal(0)),
-        tax=sum((Decimal(each.tax) for each in days), Decimal(0)),
-    )
+    bills = voids = refunds = 0
+    net = tip = tax = Decimal(0)
+    for totals in days:
+        bills += totals.bills
+        voids += totals.voids
+        refunds += totals.refunds
+        net += Decimal(totals.net)
+        tip += Decimal(totals.tip)
+        tax += Decimal(totals.tax)
+    return TotalsRow(day=day, shop=shop, bills=bills, voids=voids, refunds=refunds, net=net, tip=tip, tax=tax)
 
 
 # --- what has become of it ----------------------------------------------------------------

@@ -67,10 +67,9 @@ class RequestsView(Struct, frozen=True, kw_only=True):
         """Return the keys with the most requests on this page, and the one that is searched for, with their labels."""
         counts = Counter(request.key_id for request in self.requests.rows)
         wanted = self.wanted.get("key")
-        found = [key_id for key_id, _ in counts.most_common(MOST_PRESETS)]
-        return {
-            key_id: self.labels.get(key_id, "") for key_id in dict.fromkeys([*([wanted] if wanted else []), *found])
-        }
+        key_ids = [wanted] if wanted else []
+        key_ids += [key_id for key_id, _ in counts.most_common(MOST_PRESETS)]
+        return {key_id: self.labels.get(key_id, "") for key_id in key_ids}
 
     @property
     def is_preset(self) -> bool:
