@@ -199,6 +199,16 @@ def test_what_is_left_out_is_named_with_its_money(tmp_path: Path) -> None:
             assert [(left.bills, left.net, left.reason) for left in one.left_out] == [(1, "43.05", "Status is Parked")]
 
 
+def test_a_bill_whose_time_is_missing_is_rejected_and_not_left_out_in_silence(tmp_path: Path) -> None:
+    rows = "1,2026-11-13 10:00,60.00\n2,,43.05\n3,2026-11-13 11:00,20.00\n"
+    files = files_of({"bills": f"Receipt,Date,Total\n{rows}"}, tmp_path)
+    found = form(files, {}, today=TODAY)
+    assert [(left.bills, left.net, left.reason) for left in found.left_out] == [
+        (1, "43.05", "the row has no bill time: line 3")
+    ]
+    assert [row.line for row in imported("csv", *files.bills, mapping=found.mapping).rejected] == [3]
+
+
 def test_a_question_shows_its_values_and_options_with_their_money(tmp_path: Path) -> None:
     found = form(files_of(ASKED[0], tmp_path), {}, today=TODAY)
     question = found.open[0]

@@ -5,8 +5,9 @@ from msgspec import Struct
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import Ranks
+from counterfoil.importer.ranks import TOTAL_ROLES, Ranks
 from counterfoil.importer.total_rows import total_rows
+from counterfoil.importing.values import letters_of
 
 ALL_ROWS, ONLY, WITHOUT, SEPARATOR = "all", "only ", "without ", " | "
 MOST_WORDS_SHOWN = 3
@@ -103,14 +104,31 @@ class KeptRows:
                 )
 
     def leave_out_without_day(self) -> None:
-        """Leave out rows without a day, such as counts below the table, if most rows have one."""
+        """Leave out rows without a day, such as counts below the table, if most rows have one, and none is a bill."""
         days = [column for column in self.ranks.with_role("datetime", "tradingDay") if column.filled]
         if len(days) != 1:
             return
         [day] = days
         rows = _rows_with(day, [""])
-        if len(rows) * 2 <= len(self.table.rows):
+        if len(rows) * 2 <= len(self.table.rows) and not self.bills_without(day):
             self._leave_out_empty(rows, day.name)
+
+    def leave_out_without(self, column: TableColumn) -> None:
+        """Leave out the rows in which a column is empty."""
+        self._leave_out_empty(_rows_with(column, [""]), column.name)
+
+    def bills_without(self, column: TableColumn) -> list[int]:
+        """Return the rows with a number like that of other bills and an amount, in which a column is empty."""
+        numbers = self.number.values
+        usual = {letters_of(number) for number, cell in zip(numbers, column.values, strict=True) if number and cell}
+        amounts = self.ranks.with_role(*TOTAL_ROLES)
+        found = []
+        for row in column.rows_with(""):
+            has_digits = any(map(str.isdigit, numbers[row]))
+            is_usual = not usual or letters_of(numbers[row]) in usual
+            if has_digits and is_usual and any(amount.amount(row) for amount in amounts):
+                found.append(row)
+        return found
 
     def leave_out_words(self) -> None:
         """Ask about words among the numbers of bills, such as `Z-Report`, and leave out those that are no bills."""

@@ -8,8 +8,10 @@ from msgspec import Struct
 from counterfoil.importer.bill_rows import KeptRows
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import sentence
-from counterfoil.importer.interview import Interview
+from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import REFUND, TOTAL_ROLES, VOID, Ranks
+
+DAY_ABOVE, NO_DAY = "above", "none"
 
 
 class FilledColumns(Struct, frozen=True):
@@ -37,6 +39,35 @@ def fill_down(kept: KeptRows, interview: Interview, *, is_number_asked: bool) ->
     ordered = list(dict.fromkeys([*outer, kept.number.name, *names]))
     kept.use(kept.table.filled_down(ordered, others))
     return FilledColumns(ordered, marks)
+
+
+def fill_days(kept: KeptRows, interview: Interview, filled: FilledColumns) -> FilledColumns:
+    """Fill down a day that stands only on the first bill of each day, or above the bills, if an answer says so."""
+    days = [column for column in kept.ranks.with_role("datetime", "tradingDay") if column.filled]
+    if len(days) != 1 or days[0].has_times:
+        return filled
+    [day] = days
+    bills = kept.bills_without(day)
+    if not bills or not day.values[0]:
+        return filled
+    text = sentence(
+        "Line {line} has the bill {number}, but no {day}. On which day was it?",
+        line=kept.table.line(bills[0]),
+        number=kept.number.values[bills[0]],
+        day=day.name,
+    )
+    choices = {
+        DAY_ABOVE: sentence("on the last day above it, like all such rows"),
+        NO_DAY: sentence("nothing says it: leave such rows out"),
+    }
+    if interview.choose("days", "day", text, choices) == DAY_ABOVE:
+        kept.use(kept.table.filled_down([day.name], day.rows_with("")))
+        return FilledColumns(list(dict.fromkeys([day.name, *filled.columns])), filled.line_marks)
+    if day.name in filled.columns:
+        # The import fills it down on all rows.
+        raise Refuted("days", NO_DAY, sentence("the other rows of a bill have the day of its first row"))
+    kept.leave_out_without(day)
+    return filled
 
 
 def _first_rows(number: TableColumn) -> tuple[list[int], list[int]]:
