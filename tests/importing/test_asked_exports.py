@@ -209,6 +209,13 @@ def test_a_bill_whose_time_is_missing_is_rejected_and_not_left_out_in_silence(tm
     assert [row.line for row in imported("csv", *files.bills, mapping=found.mapping).rejected] == [3]
 
 
+@pytest.mark.parametrize("day", ["13/11/2026", "2026-11-13"])
+def test_days_in_rows_of_their_own_are_refused_by_their_line(tmp_path: Path, day: str) -> None:
+    bills = f"Bill No,Time,Total,Payment\n{day},,,\n1,18:05,107.00,Cash\n2,18:15,53.50,Card\n"
+    found = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY)
+    assert found.advice.endswith("above the bills, as on line 2. Export a report with the day on each row.")
+
+
 def test_a_question_shows_its_values_and_options_with_their_money(tmp_path: Path) -> None:
     found = form(files_of(ASKED[0], tmp_path), {}, today=TODAY)
     question = found.open[0]

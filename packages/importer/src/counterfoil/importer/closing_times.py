@@ -85,6 +85,14 @@ def _other_date() -> str:
 
 def _without_dates(table: ExportTable, ranks: Ranks) -> str:
     """Return what to export instead of a table without dates."""
+    row = _row_of_day_alone(table)
+    if row is not None:
+        return sentence(
+            "{table} has days only in rows of their own above the bills, as on line {line}. Export a report with the "
+            "day on each row.",
+            table=table.name,
+            line=table.line(row),
+        )
     example = ""
     for column in table.columns.values():
         if column.filled and ranks.may_be(column, *DATE_ROLES):
@@ -97,6 +105,15 @@ def _without_dates(table: ExportTable, ranks: Ranks) -> str:
         example,
         sentence("Export a report with a row for each bill or item, and with full dates, such as 2026-11-14 18:05."),
     )
+
+
+def _row_of_day_alone(table: ExportTable) -> int | None:
+    """Return the first row that has nothing but a day."""
+    for row in range(len(table.rows)):
+        cells = [column.values[row] for column in table.columns.values() if column.values[row]]
+        if len(cells) == 1 and any(day_of(cells[0], order) for order in ("dmy", "mdy")):
+            return row
+    return None
 
 
 def _asked_between(table: ExportTable, day: TableColumn, rival: "_Rival", interview: Interview) -> TableColumn:
