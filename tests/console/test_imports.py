@@ -236,6 +236,7 @@ def test_members_need_a_base_and_then_come_in(console: RunningConsole, alice: Op
     assert ">number of the member</span>" in re.sub(r"\s*</span>", "</span>", alice.page(address))
     assert accept(alice, address)["state"] == "loaded"
     assert [base.provider_id for base in reads(console).bases()] == ["club"]
+    assert "No shop has the membership base club yet, so no key can read these members." in alice.page(address)
 
 
 # --- questions -------------------------------------------------------------------------------

@@ -216,6 +216,27 @@ def test_the_pages_of_an_import_are_accessible_and_fit_a_phone(
         assert visit.said == []
 
 
+def test_the_pages_of_files_that_fail_need_more_or_are_loaded_are_accessible_and_fit_a_phone(
+    visit: Visit, console: RunningConsole
+) -> None:
+    page = bring(visit, console, "broken.xlsx", b"PK\x03\x04" + bytes(200))
+    assert "Nothing of this file was loaded." in page.inner_text("main")
+    assert_fits(visit)
+    page = bring(visit, console, "customers.csv", (EXAMPLES / "loyverse-customers.csv").read_bytes())
+    assert_fits(visit)
+    page.locator("#said").fill("club")
+    page.locator(".facts-of-shops .buttons button").click()
+    wait_for(page, ".accept")
+    accepted(page)
+    assert_fits(visit)
+    page.goto(f"{console.url}/imports")
+    page.set_input_files("#files", [EXAMPLES / "bills.csv", EXAMPLES / "loyverse-customers.csv"])
+    page.locator(".drop button").click()
+    page.wait_for_url("**/imports/*")
+    wait_for(page, "#kind-0, #page .notice.bad")
+    assert_fits(visit)
+
+
 def assert_fits(visit: Visit) -> None:
     assert visit.violations() == []
     for width in (320, 390, 820, 1440):

@@ -107,6 +107,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
     difference: Decimal | None = None
     """By how much the net differs from that of the day report."""
     names_of_shops: dict[str, str] = {}
+    base_without_shops: str | None = None
+    """The membership base of the members, if no shop has it, so that no key can read them."""
 
     @property
     def form(self) -> Form | None:
@@ -256,7 +258,15 @@ def read_one(visit: Visit) -> ImportView:
                 days=days,
                 by_shop=by_shop,
                 names_of_shops=_names(visit),
+                base_without_shops=_base_without_shops(visit, brought),
             )
+
+
+def _base_without_shops(visit: Visit, brought: BroughtIn) -> str | None:
+    base = brought.said.get("base") or brought.answers.get("base")
+    shops = visit.store.overview().store.shops if base else []
+    bases = {shop.provider_id for shop in shops}
+    return None if base in bases else base
 
 
 def _names(visit: Visit) -> dict[str, str]:
