@@ -216,6 +216,16 @@ def test_days_in_rows_of_their_own_are_refused_by_their_line(tmp_path: Path, day
     assert found.advice.endswith("above the bills, as on line 2. Export a report with the day on each row.")
 
 
+@pytest.mark.parametrize(("order", "last"), [("mdy", "2026-05-04"), ("dmy", "2026-04-05")])
+def test_days_are_those_that_a_person_says_whether_or_not_others_are_nearer(
+    tmp_path: Path, order: str, last: str
+) -> None:
+    rows = "".join(f"{day},0{day}/04/2026 10:00,60.00\n" for day in (3, 4, 5))
+    files = files_of({"bills": f"Receipt,Date,Total\n{rows}"}, tmp_path)
+    mapping = form(files, {"order": order}, today=TODAY).mapping
+    assert imported("csv", *files.bills, mapping=mapping).bills[-1]["closedAt"][:10] == last
+
+
 def test_a_question_shows_its_values_and_options_with_their_money(tmp_path: Path) -> None:
     found = form(files_of(ASKED[0], tmp_path), {}, today=TODAY)
     question = found.open[0]

@@ -321,6 +321,9 @@ def improbable_days(
     is_far = False
     if known:
         first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+        if (min(days), max(days)) == (first, last):
+            # It is the sample, of which somebody has said or proved the order.
+            return None
         is_far = max(days) < first - FAR and first - NEAR <= min(swapped) and max(swapped) <= last + NEAR
     # A file arrives soon after its last day.
     is_late = today is not None and max(days) < today - FAR and today - SOON <= max(swapped) <= today
