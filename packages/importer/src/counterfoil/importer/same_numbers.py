@@ -100,6 +100,9 @@ def _ask_what_tells_apart(
     if answer is not None:
         raise Refuted("bill", answer, text)
     choices = _choices_of_key(bills, times)
+    # It was already asked which column has the number, but not yet what else the bills need.
+    for doubt in interview.withdraw("bill"):
+        choices |= doubt.choices
     if not choices:
         raise NeedsOtherReport(
             sentence(
@@ -108,11 +111,9 @@ def _ask_what_tells_apart(
                 text=text,
             )
         )
-    # It was already asked which column has the number, but not yet what else the bills need.
-    for doubt in interview.withdraw("bill"):
-        choices |= doubt.choices
     question = sentence("{text} What tells the bills apart?", text=text)
-    interview.choose("bill", "bill", question, choices, free=True, must_confirm=True)
+    typed = sentence("If another column has it, type its heading. If none has it, export a report with it.")
+    interview.choose("bill", "bill", question, choices, free=True, typed=typed, must_confirm=True)
 
 
 def _text_of_times(bills: Bills, rows: Sequence[int]) -> str:
