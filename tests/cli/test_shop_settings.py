@@ -143,6 +143,44 @@ def test_members_of_a_shop_do_not_change_with_its_settings(counterfoil: Command)
     assert put(counterfoil.store, of_base)["unchanged"] == 1
 
 
+def bases_of(where: str | Path, *shops: Record) -> list[str | None]:
+    listed = {found["shopId"]: found["providerId"] for found in Command(where).json("shops")}
+    return [listed[asked["id"]] for asked in shops]
+
+
+def test_shops_that_get_a_base_give_its_members_to_their_keys(where: str) -> None:
+    club, riverside, lakeside = branch(), bare_shop(), bare_shop()
+    base_id = club["providerId"]
+    put(where, base(club), riverside, lakeside, bill(riverside))
+    key = Command(where).json("keys", "issue", "--shop", riverside["id"], "--label", "CRM")["keyId"]
+    result = Command(where)("shops", "set", "--missing", "--base", base_id, "--yes")
+    assert f"providerId none -> {base_id}" in result.output
+    assert f"key {key} (CRM) gains the members of 1 base ({base_id})" in result.output
+    # No bill has the base.
+    assert "rewritten. Every copy" not in result.output
+    assert bases_of(where, riverside, lakeside) == [base_id, base_id]
+
+
+def test_a_base_that_was_set_stays_until_it_is_reset(where: str) -> None:
+    club, riverside = branch(), bare_shop(providerId="old-club")
+    put(where, base(club), riverside)
+    Command(where)("shops", "set", riverside["id"], "--base", club["providerId"], "--yes")
+    assert put(where, riverside)["unchanged"] == 1
+    put(where, riverside | {"name": "Renamed", "providerId": "new-club"})
+    assert bases_of(where, riverside) == [club["providerId"]]
+    Command(where)("shops", "set", riverside["id"], "--reset", "base", "--yes")
+    assert bases_of(where, riverside) == ["new-club"]
+
+
+def test_a_shop_keeps_the_base_of_its_record_when_something_else_is_set(where: str) -> None:
+    riverside = bare_shop(providerId="club")
+    put(where, riverside)
+    Command(where)("shops", "set", riverside["id"], "--franchise", "f", "--yes")
+    assert bases_of(where, riverside) == ["club"]
+    put(where, riverside | {"providerId": "other-club"})
+    assert bases_of(where, riverside) == ["other-club"]
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -151,6 +189,7 @@ def test_members_of_a_shop_do_not_change_with_its_settings(counterfoil: Command)
         (["--all", "--closing-time", "", "--yes"], "'' is not a closing time"),
         (["--all", "--timezone", "Bangkok", "--yes"], "'Bangkok' is not a time zone"),
         (["--all", "--franchise", " ", "--yes"], "cannot be the ID of a franchise"),
+        (["--all", "--base", "club", "--yes"], "no membership base club is loaded. Loaded bases: none"),
         (["--franchise", "f", "--yes"], "Name the IDs of the shops"),
         (["--all", "--missing", "--franchise", "f", "--yes"], "Name the IDs of the shops"),
         (["nowhere", "--franchise", "f", "--yes"], "not loaded: nowhere"),

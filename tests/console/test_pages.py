@@ -445,7 +445,7 @@ def test_a_row_that_an_import_rejected_has_its_own_advice_and_no_text_to_reveal(
     alice.console.service.ledger.apply([], progress)
     page = alice.page("/loads/1")
     assert "has no valid bill ID" in page
-    assert "Fix the mapping or the export, then import it again." in page
+    assert "Fix them in the till or in the export, then bring in the export again." in page
     assert "load the rejects file" not in page
     assert "/loads/1/reveal" not in page
 

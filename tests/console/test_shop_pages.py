@@ -10,7 +10,7 @@ from console.conftest import InUse
 from console.running_console import Operator, RunningConsole
 from counterfoil.console.addresses import bill_address, day_address, shop_address
 from counterfoil.model.calendar import thai_day
-from records import bill, branch, line, shop
+from records import base, bill, branch, line, shop
 
 BOTH = [{"backend": "sqlite"}, {"backend": "postgres"}]
 # An ID with everything that means something in an address.
@@ -179,6 +179,20 @@ def test_a_change_of_facts_shows_what_it_does_and_then_does_it_audited(used: InU
     assert (found["franchiseId"], found["closingTime"], found["rewriting"]) == ("noodles", "04:00", False)
     entry = alice.json("/audit.json")["entries"][0]
     assert (entry["act"], entry["actor"], entry["via"]) == ("shop_changed", "alice", "console")
+
+
+def test_the_base_of_a_shop_is_changed_with_its_facts(used: InUse) -> None:
+    shop_id, alice = used.shop["id"], used.alice
+    address = f"{shop_address(shop_id)}/settings"
+    club = branch()
+    used.console.service.load(base(club))
+    assert alice.json(f"{address}.json")["providerId"] == used.shop["providerId"]
+    assert "no membership base nobody is loaded" in alice.page(f"{address}?base=nobody")
+    assert change(alice, shop_id, base=club["providerId"]).status_code == 200
+    assert alice.json(f"{address}.json")["providerId"] == club["providerId"]
+    assert alice.json(f"{address}.json")["delivered"] == {"base": used.shop["providerId"]}
+    assert change(alice, shop_id, reset_base="yes").status_code == 200
+    assert alice.json(f"{address}.json")["providerId"] == used.shop["providerId"]
 
 
 def test_what_an_operator_set_is_reset_to_what_the_shops_record_says(used: InUse) -> None:

@@ -29,7 +29,7 @@ from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, LoadRow, Rejecte
 from counterfoil.domain.members import Base
 from counterfoil.domain.open_items import OpenItem, item_of
 from counterfoil.domain.replacements import StoredBill
-from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.shops import ShopFacts, with_base
 from counterfoil.domain.undo import LoadedBill
 from counterfoil.member_reads import MemberReads
 from counterfoil.model.calendar import as_number, date_of, from_ms, thai_day
@@ -208,7 +208,9 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
         with self._opened("books") as ask:
             for number, facts, body in ask(self._LOADED_SHOPS):
                 ((bills,),) = ask(TOTAL_BILLS, shop=number)
-                loaded.append(LoadedShop(json.decode(body, type=Shop), json.decode(facts, type=ShopFacts), bills))
+                shop = json.decode(body, type=Shop)
+                known = with_base(json.decode(facts, type=ShopFacts), shop.provider_id)
+                loaded.append(LoadedShop(shop, known, bills))
         return loaded
 
     _LATEST_CLOSINGS = """

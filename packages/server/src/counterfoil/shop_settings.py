@@ -1,4 +1,4 @@
-"""Sets what tills do not export about shops: their franchise, closing time and time zone.
+"""Sets what tills do not export about shops: their franchise, closing time, time zone and membership base.
 
 `counterfoil shops set` and the console show an operator what a change means, and then make it. What is set stays when
 the shop's record is loaded again. The bills are then rewritten under the new facts, so that copies learn of it.
@@ -22,6 +22,8 @@ from counterfoil.model.text import printable
 from counterfoil.operator_reads import LoadedShop, OperatorReads
 from counterfoil.ports import LoadLedger
 
+# The fields that no bill has, so that no bill is rewritten.
+_NOT_OF_BILLS = {"providerId"}
 # The number of bills that one transaction rewrites.
 BILLS_PER_BATCH = 500
 
@@ -38,6 +40,10 @@ def checked(settings: ShopSettings) -> ShopSettings:
     if franchise_id is not None and record_id(franchise_id) is None:
         raise ShopSettingsError(
             f"{franchise_id!r} cannot be the ID of a franchise: use up to 512 printable characters."
+        )
+    if settings.provider_id is not None and record_id(settings.provider_id) is None:
+        raise ShopSettingsError(
+            f"{settings.provider_id!r} cannot be the ID of a membership base: use up to 512 printable characters."
         )
     if closing is not None and closing_time(closing) is None:
         raise ShopSettingsError(
@@ -97,7 +103,7 @@ class ShopChanges(Struct, frozen=True):
     @property
     def bills(self) -> int:
         """The number of bills that are read again under the new facts, and rewritten if these change them."""
-        return sum(change.shop.bills for change in self.shops if change.fields())
+        return sum(change.shop.bills for change in self.shops if change.fields().keys() - _NOT_OF_BILLS)
 
 
 def plan(
@@ -111,6 +117,7 @@ def plan(
 ) -> ShopChanges:
     """Return what the change would do. `missing` sets only what a shop does not have yet, for all shops."""
     settings = checked(settings)
+    _require_base(reads, settings.provider_id)
     loaded = reads.loaded_shops()
     unknown = sorted(set(shop_ids) - {shop.facts.shop_id for shop in loaded})
     if unknown:
@@ -124,6 +131,18 @@ def plan(
     return ShopChanges(shops, list(_effects(active, loaded, shops)))
 
 
+def _require_base(reads: OperatorReads, base: str | None) -> None:
+    """Raise `ShopSettingsError` if a base is not loaded, because no member could be in it."""
+    if base is None:
+        return
+    known = sorted(loaded.provider_id for loaded in reads.bases())
+    if base not in known:
+        named = ", ".join(map(printable, known)) or "none"
+        raise ShopSettingsError(
+            f"no membership base {printable(base)} is loaded. Loaded bases: {named}. Import the members first."
+        )
+
+
 def _change(shop: LoadedShop, settings: ShopSettings, reset: tuple[str, ...], *, only_missing: bool) -> ShopChange:
     if only_missing:
         missing = {name: value for name, value in settings.given().items() if getattr(shop.facts, name) is None}
@@ -133,21 +152,29 @@ def _change(shop: LoadedShop, settings: ShopSettings, reset: tuple[str, ...], *,
 
 
 def _effects(keys: Iterable[Key], loaded: Iterable[LoadedShop], changes: Iterable[ShopChange]) -> Iterator[KeyEffect]:
-    """Yield the keys whose scope changes. A key for one shop keeps it in whatever franchise the shop is."""
-    before = {shop.facts.shop_id: shop.facts.franchise_id for shop in loaded}
-    after = before | {change.shop_id: change.after.franchise_id for change in changes}
-    base_of = {shop.facts.shop_id: shop.shop.provider_id for shop in loaded}
+    """Yield the keys that begin or cease to cover shops or bases. A key for one shop keeps it in whatever franchise."""
+    before = {shop.facts.shop_id: shop.facts for shop in loaded}
+    after = before | {change.shop_id: change.after for change in changes}
     for key in keys:
-        if key.scope.kind != "franchise":
+        had, had_bases = _covered(key, before.values())
+        has, has_bases = _covered(key, after.values())
+        if had == has and had_bases == has_bases:
             continue
-        had = {shop_id for shop_id, franchise in before.items() if franchise == key.scope.id}
-        has = {shop_id for shop_id, franchise in after.items() if franchise == key.scope.id}
-        if had == has:
-            continue
-        had_bases = set(filter(None, [base_of[shop_id] for shop_id in had]))
-        has_bases = set(filter(None, [base_of[shop_id] for shop_id in has]))
         new_bases, lost_bases = sorted(has_bases - had_bases), sorted(had_bases - has_bases)
         yield KeyEffect(key, sorted(has - had), sorted(had - has), new_bases, lost_bases)
+
+
+def _covered(key: Key, shops: Iterable[ShopFacts]) -> tuple[set[str], set[str]]:
+    """Return the IDs of the shops that a key covers, and of their bases."""
+    shop_ids, bases = set(), set()
+    for shop in shops:
+        scope_id = shop.franchise_id if key.scope.kind == "franchise" else shop.shop_id
+        if scope_id != key.scope.id:
+            continue
+        shop_ids.add(shop.shop_id)
+        if shop.provider_id:
+            bases.add(shop.provider_id)
+    return shop_ids, bases
 
 
 def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_ms: int, by: Actor) -> list[str]:

@@ -89,9 +89,8 @@ def note_bases_without_shops(settings: Settings, export: ConvertedExport) -> Non
     shops = bootstrap.store(settings).reads().loaded_shops()
     for base in sorted(export.tally.base_ids - {shop.shop.provider_id or "" for shop in shops}):
         print_note(
-            f"no shop belongs to the base {printable(base)}, so no key can read its members. New shops of an import "
-            f"belong to it with --with-shops --base {shlex.quote(base)}; load a record of each other shop with this "
-            "providerId."
+            f"no shop belongs to the base {printable(base)}, so no key can read its members. If all shops without a "
+            f"base do, run `counterfoil shops set --missing --base {shlex.quote(base)}`."
         )
 
 

@@ -21,7 +21,7 @@ from counterfoil.views import shops as views
 # The printed preview is kept short; `--json` lists everything.
 MAX_SHOPS, MAX_IDS = 20, 5
 # The names of the fields of `ShopSettings` as `--reset` takes them.
-RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone": "timezone"}
+RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone": "timezone", "base": "provider_id"}
 
 
 @click.group(invoke_without_command=True, cls=CommandGroup)
@@ -32,7 +32,7 @@ RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone"
 def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None:
     """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
 
-    `counterfoil shops set` sets a shop's franchise, closing time or time zone.
+    `counterfoil shops set` sets a shop's franchise, closing time, time zone or membership base.
 
     The usual number is the median number of bills that the shop had by this time of day on the same weekday in the
     last 4 weeks, in the shop's time zone, or in its first week the mean of earlier days. In its first 3 days a shop
@@ -75,6 +75,11 @@ def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None
 )
 @click.option("--timezone", metavar="NAME", help="The time zone of the shops, such as Asia/Bangkok.")
 @click.option(
+    "--base",
+    metavar="ID",
+    help="The ID of the membership base whose members are customers of the shops. A key for a shop reads them.",
+)
+@click.option(
     "--reset",
     type=click.Choice(list(RESETTABLE)),
     multiple=True,
@@ -90,20 +95,22 @@ def set_(
     franchise: str | None,
     closing_time: str | None,
     timezone: str | None,
+    base: str | None,
     reset: tuple[str, ...],
     check: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set the franchise, the closing time or the time zone of loaded shops.
+    """Set the franchise, the closing time, the time zone or the membership base of loaded shops.
 
     Most tills export none of these. Without a franchise, no key can read several shops; without a closing time,
-    bills have no business day.
+    bills have no business day; without a base, no key for the shop can read its members.
 
     \b
     counterfoil shops set --all --franchise noodle-house
     counterfoil shops set --missing --closing-time 04:00
     counterfoil shops set riverside lakeside --timezone Asia/Bangkok
+    counterfoil shops set --missing --base noodle-club
 
     The command first shows which shops change, which shops each key gains or loses, and how many bills may be
     rewritten. What it sets stays, whatever later records of the shop say, until it is set again or --reset.
@@ -111,7 +118,7 @@ def set_(
     Exit status: 0 if the shops have the settings or were only shown, 1 if the store cannot be read or written or
     the operator refused, 2 for a wrong value or an unknown shop.
     """
-    chosen = ShopSettings(franchise_id=franchise, closing=closing_time, timezone=timezone)
+    chosen = ShopSettings(franchise_id=franchise, closing=closing_time, timezone=timezone, provider_id=base)
     fields = [RESETTABLE[name] for name in reset]
     _require_something_to_do(shop_ids, chosen, fields, all_shops=all_shops, missing=missing)
     selection: Selection = "missing" if missing else "named"
@@ -149,7 +156,7 @@ def _require_something_to_do(
     shop_ids: tuple[str, ...], chosen: ShopSettings, fields: list[str], *, all_shops: bool, missing: bool
 ) -> None:
     if not chosen.given() and not fields:
-        raise click.UsageError("Nothing to set. Use --franchise, --closing-time, --timezone or --reset.")
+        raise click.UsageError("Nothing to set. Use --franchise, --closing-time, --timezone, --base or --reset.")
     if [bool(shop_ids), all_shops, missing].count(True) != 1:
         raise click.UsageError(
             "Name the IDs of the shops, or use --all, or --missing for those that have no such value."
@@ -186,7 +193,7 @@ def _print_plan(planned: ShopChanges) -> None:
         return
     for effect in planned.keys:
         _print_effect(effect)
-    moves = any("franchiseId" in change.fields() for change in planned.changed)
+    moves = any(change.fields().keys() & {"franchiseId", "providerId"} for change in planned.changed)
     if moves and not planned.keys:
         terminal.echo("No key is affected.")
     if planned.bills:

@@ -33,7 +33,15 @@ from counterfoil.domain.changes import (
 )
 from counterfoil.domain.forgetting import mark_of, without_member
 from counterfoil.domain.replacements import ReplacementGuard, may_be_replaced
-from counterfoil.domain.shops import ShopFacts, settings_kept, shop_under, with_settings, without_settings
+from counterfoil.domain.shops import (
+    ShopFacts,
+    as_stored,
+    settings_kept,
+    shop_under,
+    with_base,
+    with_settings,
+    without_settings,
+)
 from counterfoil.model.calendar import iso
 from counterfoil.model.resources import Bill, Shop
 
@@ -248,12 +256,14 @@ class Batch:
         known = self.shops.get(change.shop_id)
         if known is None or known.removed:
             return Outcome.UNKNOWN_SHOP
-        facts = with_settings(without_settings(_facts(known.facts), change.reset), change.settings)
-        facts_body, body = _encode(facts), _encode(shop_under(facts, _shop(known.body)))
+        shop = _shop(known.body)
+        facts = with_base(_facts(known.facts), shop.provider_id)
+        facts = with_settings(without_settings(facts, change.reset), change.settings)
+        facts_body, body = _encode(as_stored(facts)), _encode(shop_under(facts, shop))
         if facts_body == known.facts:
             return Outcome.UNCHANGED
         known.facts_version += _affects_bills(known.facts, facts_body)
-        known.franchise_id = facts.franchise_id
+        known.franchise_id, known.provider_id = facts.franchise_id, facts.provider_id
         known.relisted = known.relisted or known.body != body
         known.facts, known.body, known.dirty = facts_body, body, True
         return Outcome.CHANGED
@@ -410,14 +420,19 @@ def _with_kept_settings(change: PutShop, known: bytes) -> PutShop:
     known_facts = _facts(known)
     if not known_facts.delivered:
         return change
-    facts = settings_kept(change.facts, known_facts)
+    facts = settings_kept(with_base(change.facts, change.shop.provider_id), known_facts)
     shop = shop_under(facts, change.shop)
-    return PutShop(shop, facts, change.rev, _encode(shop), _encode(facts))
+    stored = as_stored(facts)
+    return PutShop(shop, stored, change.rev, _encode(shop), _encode(stored))
 
 
 def _affects_bills(before: bytes, after: bytes) -> bool:
-    """Return whether the facts changed in more than what records say about fields that the operator has set."""
-    return before != after and replace(_facts(before), delivered={}) != replace(_facts(after), delivered={})
+    """Return whether facts changed that bills have: not the base, nor what records say about a field that is set."""
+    return before != after and _facts_of_bills(before) != _facts_of_bills(after)
+
+
+def _facts_of_bills(facts: bytes) -> ShopFacts:
+    return replace(_facts(facts), provider_id=None, delivered={})
 
 
 def known_facts(version: int, facts: bytes) -> KnownFacts:

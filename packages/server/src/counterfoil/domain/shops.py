@@ -86,6 +86,8 @@ class ShopFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     closing: str | None
     channels: dict[str, str]
     groupings: tuple[str, ...]
+    provider_id: str | None = None
+    """The membership base. Facts are stored with it only if an operator has set it: the published shop has it, too."""
     delivered: dict[str, str | None] = {}
 
     def zone(self) -> tzinfo:
@@ -130,7 +132,8 @@ def _channel_names(value: object) -> dict[str, str]:
 
 # --- what the operator sets ------------------------------------------------------
 #
-# Hardly any till exports the franchise of a shop or the end of its business day, so an operator can set them.
+# Hardly any till exports the franchise of a shop, the end of its business day or whose members its customers are, so an
+# operator can set them.
 
 
 class ShopSettings(Struct, frozen=True, kw_only=True):
@@ -139,6 +142,7 @@ class ShopSettings(Struct, frozen=True, kw_only=True):
     franchise_id: str | None = None
     closing: str | None = None
     timezone: str | None = None
+    provider_id: str | None = None
 
     def given(self) -> dict[str, str]:
         """Return the values that are set, by field."""
@@ -157,7 +161,26 @@ class ShopSettings(Struct, frozen=True, kw_only=True):
 
 NOTHING_SET = ShopSettings()
 # The fields of `ShopSettings`, and their names in source records, in the audit log and in `--json`.
-SHOP_FIELDS = {"franchise_id": "franchiseId", "closing": "closingTime", "timezone": "timezone"}
+SHOP_FIELDS = {
+    "franchise_id": "franchiseId",
+    "closing": "closingTime",
+    "timezone": "timezone",
+    "provider_id": "providerId",
+}
+
+
+def with_base(facts: ShopFacts, base: str | None) -> ShopFacts:
+    """Return the facts with the membership base of the published shop, if no operator has set one."""
+    if "provider_id" in facts.delivered:
+        return facts
+    return replace(facts, provider_id=base)
+
+
+def as_stored(facts: ShopFacts) -> ShopFacts:
+    """Return the facts as they are stored: without the base if only the shop's record says which one it is."""
+    if "provider_id" in facts.delivered:
+        return facts
+    return replace(facts, provider_id=None)
 
 
 def with_settings(facts: ShopFacts, settings: ShopSettings) -> ShopFacts:
@@ -185,5 +208,5 @@ def settings_kept(delivered: ShopFacts, known: ShopFacts) -> ShopFacts:
 
 
 def shop_under(facts: ShopFacts, shop: Shop) -> Shop:
-    """Return the published shop under these facts."""
-    return replace(shop, franchise_id=facts.franchise_id, timezone=facts.timezone)
+    """Return the published shop under these facts, which say its base, too."""
+    return replace(shop, franchise_id=facts.franchise_id, timezone=facts.timezone, provider_id=facts.provider_id)

@@ -17,7 +17,7 @@ from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.business_days import ComparedDay, DayOfShop, ListedBill, day_named, day_text
 from counterfoil.domain.open_items import OpenItem, joined
-from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings
+from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings, with_base
 from counterfoil.model.messages import Message
 from counterfoil.program.columns import RowList, console_json
 from counterfoil.shop_settings import ShopChanges, ShopSettingsError, plan
@@ -244,9 +244,14 @@ ONE_DAY_PAGE = ConsolePage(
 
 # --- its facts ---------------------------------------------------------------------------------
 
-Field = Literal["franchise", "closing", "timezone"]
+Field = Literal["franchise", "closing", "timezone", "base"]
 # The fields of the form, and those of `ShopSettings`.
-FIELDS: dict[str, str] = {"franchise": "franchise_id", "closing": "closing", "timezone": "timezone"}
+FIELDS: dict[str, str] = {
+    "franchise": "franchise_id",
+    "closing": "closing",
+    "timezone": "timezone",
+    "base": "provider_id",
+}
 
 
 class ShopSettingsView(Struct, frozen=True, kw_only=True):
@@ -262,6 +267,7 @@ class ShopSettingsView(Struct, frozen=True, kw_only=True):
     planned: ShopChanges | None
     problem: str
     franchises: list[str]
+    bases: list[str]
     can_write: bool
     command: str
 
@@ -286,7 +292,8 @@ def settings_view(visit: Visit, asked: dict[str, str]) -> ShopSettingsView:
     known = reads.facts(shop.shop_id)
     if known is None:
         raise NotFound(visit.t.gettext("There is no shop with the ID %(id)s, or it was removed.", id=shop.shop_id))
-    facts = known.facts
+    names = {named.shop_id: named for named in reads.shop_names()}
+    facts = with_base(known.facts, names[shop.shop_id].provider_id)
     reset = [field for field, name in FIELDS.items() if asked.get(f"reset_{field}") and name in facts.delivered]
     entered = {field: asked.get(field, getattr(facts, name) or "").strip() for field, name in FIELDS.items()}
     changed = {
@@ -309,7 +316,8 @@ def settings_view(visit: Visit, asked: dict[str, str]) -> ShopSettingsView:
         reset=reset,
         planned=planned,
         problem=problem,
-        franchises=sorted({named.franchise_id for named in visit.store.shop_names() if named.franchise_id}),
+        franchises=sorted({named.franchise_id for named in names.values() if named.franchise_id}),
+        bases=sorted(base.provider_id for base in reads.bases()),
         # On PostgreSQL, a login of the console may be allowed to issue keys, but not to write books.
         can_write=granted is None or granted.loads,
         command=_command(shop.shop_id, changed, reset),
@@ -317,7 +325,7 @@ def settings_view(visit: Visit, asked: dict[str, str]) -> ShopSettingsView:
 
 
 def _command(shop_id: str, changed: dict[str, str], reset: Sequence[str]) -> str:
-    flags = {"franchise": "--franchise", "closing": "--closing-time", "timezone": "--timezone"}
+    flags = {"franchise": "--franchise", "closing": "--closing-time", "timezone": "--timezone", "base": "--base"}
     words = ["counterfoil shops set", shlex.quote(shop_id)]
     for field, name in FIELDS.items():
         if name in changed:
