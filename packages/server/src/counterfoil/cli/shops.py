@@ -147,9 +147,10 @@ def set_(
     with closing(bootstrap.store(settings).ledger()) as ledger, closing(bootstrap.store(settings).key_store()) as audit:
         shop_settings.change_shops(ledger, audit, planned, now, operator())
     _rewrite(settings)
-    _print_end(
-        planned, as_json, f"Changed {counted(len(planned.changed), 'shop')}. All bills are rewritten.", done=True
-    )
+    done = f"Changed {counted(len(planned.changed), 'shop')}."
+    if planned.bills:
+        done += " All bills are rewritten."
+    _print_end(planned, as_json, done, done=True)
 
 
 def _require_something_to_do(
