@@ -18,6 +18,7 @@ from counterfoil.client.sinks.sqlite import SQLiteSink
 from counterfoil.domain.tokens import Pseudonyms
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from running_service import SECRET
+from waiting import until
 
 pytestmark = pytest.mark.programs
 
@@ -154,10 +155,15 @@ def test_copies_equal_the_service_after_a_wrong_file_was_undone_and_the_right_on
     copies.catch_up()
     world.load("wrong.ndjson", *(bill(number, 7, rev=9, cashier="Wrong") for number in range(57, 120)))
     copies.catch_up()
-    shown = world.run("loads", "undo", 3)
+
+    def preview() -> subprocess.CompletedProcess[str] | None:
+        shown = world.run("loads", "undo", 3)
+        return shown if "Read since by 2 keys that read only lists" in shown.stdout else None
+
+    # The service writes within seconds what was read.
+    shown = until(preview, "both keys that read lists are known")
     assert "added 60 bills that an undo takes back" in shown.stdout
     assert "Not taken back: 3 bills changed by the load" in shown.stdout
-    assert "Read since by 2 keys that read only lists" in shown.stdout
     assert "may have read these bills from lists" in world.run("loads", "undo", 3, "--remove", status=1).stderr
     world.run("loads", "undo", 3, "--void", "Wrong month")
     copies.catch_up()
