@@ -239,6 +239,31 @@ def test_members_need_a_base_and_then_come_in(console: RunningConsole, alice: Op
     assert "No shop has the membership base club yet, so no key can read these members." in alice.page(address)
 
 
+def test_the_base_of_new_members_is_given_to_all_shops_without_one_at_once(
+    console: RunningConsole, alice: Operator
+) -> None:
+    sales = brought(alice, ("sales.csv", LOYVERSE.read_bytes().replace(b"Riverside", b"Old Town", 1)))
+    send(alice, f"{sales}/answers", **FACTS)
+    settled(alice, sales, "reading")
+    accept(alice, sales)
+    key = console.service.key(franchise="g", label="Head office")
+    members = brought(alice, ("customers.csv", (EXAMPLES / "loyverse-customers.csv").read_bytes()))
+    send(alice, f"{members}/answers", said="club")
+    settled(alice, members, "reading")
+    accept(alice, members)
+    page = alice.page(members)
+    assert "Old Town, Riverside" in page
+    assert "begins to read the members of club" in page
+    assert send(alice, f"{members}/base", version="of other shops").status_code == 409
+    answer = send(alice, f"{members}/base", **alice.hidden(page, f"{members}/base"))
+    assert "The shops have this base now." in answer.text
+    assert [shop.facts.provider_id for shop in reads(console).loaded_shops()] == ["club", "club"]
+    assert len(console.service.get("members", key, providerId="club").json()["data"]) == 3
+    assert "No shop has the membership base" not in alice.page(members)
+    entry = alice.json("/audit.json")["entries"][0]
+    assert (entry["act"], entry["actor"], entry["via"]) == ("shop_changed", "alice", "console")
+
+
 # --- questions -------------------------------------------------------------------------------
 
 

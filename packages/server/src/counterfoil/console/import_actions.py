@@ -43,7 +43,7 @@ from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.uploaded_files import MAX_UPLOAD, UploadedFile, UploadRefused, safe_name
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.remembered_mappings import remember, remember_order
-from counterfoil.shop_settings import ShopSettingsError, checked
+from counterfoil.shop_settings import ShopSettingsError, change_shops, checked
 
 # An answer waits for the result for so long. If it is not there by then, the page follows it.
 WAIT_SEC = 2
@@ -267,6 +267,20 @@ def expect_net(visit: Visit) -> ConsoleResponse:
         return _shown(visit, 422, FormResult(visit.t.gettext("Type an amount, such as 12,345.50."), "bad"))
     brought.expected = DayReportNet(form.get("day") or None, amount) if amount else None
     return redirect(f"{IMPORT_PATH}/{brought.import_id}#check")
+
+
+def give_base(visit: Visit) -> ConsoleResponse:
+    """Give the membership base of the imported members to all shops that have none."""
+    t, view = visit.t, imports_page.read_one(visit)
+    found = view.shops_for_base
+    if found is None or not found.can_write or visit.request.form.get("version") != found.version:
+        text = t.gettext("The shops have changed since you opened this page. Nothing was changed.")
+        return _shown(visit, 409, FormResult(text, "warn"))
+    store = bootstrap.store(visit.settings)
+    with closing(store.ledger()) as ledger, closing(store.key_store()) as audit:
+        change_shops(ledger, audit, found.planned, visit.now, visit.session.actor)
+    text = t.gettext("The shops have this base now. Keys of these shops read its members from now on.")
+    return _shown(visit, 200, FormResult(text, "good"))
 
 
 # --- accept or discard --------------------------------------------------------------------------

@@ -92,6 +92,7 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     f"{IMPORT_PATH}/items/{_NUMBER}": import_actions.bring_in_item,
     f"{IMPORT_PATH}/{_IMPORT}/answers": import_actions.answer,
     f"{IMPORT_PATH}/{_IMPORT}/net": import_actions.expect_net,
+    f"{IMPORT_PATH}/{_IMPORT}/base": import_actions.give_base,
     f"{IMPORT_PATH}/{_IMPORT}/accept": import_actions.accept,
     f"{IMPORT_PATH}/{_IMPORT}/discard": import_actions.discard,
 }

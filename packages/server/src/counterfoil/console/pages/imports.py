@@ -1,5 +1,7 @@
 """Bring in a file: what was brought in, the questions about it, its totals, and what has become of it."""
 
+import hashlib
+import shlex
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -23,11 +25,13 @@ from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.audit import Act
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.open_items import OpenItem, joined
+from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import Kind
 from counterfoil.ingest.converted_exports import ImportTally
 from counterfoil.machine.uploaded_files import MAX_UPLOAD
 from counterfoil.model.control_totals import TotalsOfDay, TotalsReport
+from counterfoil.shop_settings import ShopChanges, ShopSettingsError, plan
 from counterfoil.views.loads import MOST_LOADS
 
 State = Literal[
@@ -92,6 +96,24 @@ class TotalsRow(Struct, frozen=True, kw_only=True):
     tax: Decimal
 
 
+class ShopsForBase(Struct, frozen=True, kw_only=True):
+    """The shops without a membership base, and what giving them the base of an import would do."""
+
+    base: str
+    planned: ShopChanges
+    can_write: bool
+
+    @property
+    def version(self) -> str:
+        """What the form was made from: it is refused if other shops have no base by then."""
+        shop_ids = [change.shop_id for change in self.planned.changed]
+        return hashlib.sha256(repr(shop_ids).encode()).hexdigest()
+
+    @property
+    def command(self) -> str:
+        return f"counterfoil shops set --missing --base {shlex.quote(self.base)}"
+
+
 class ImportView(Struct, frozen=True, kw_only=True):
     brought: BroughtIn
     progress: Progress
@@ -109,6 +131,7 @@ class ImportView(Struct, frozen=True, kw_only=True):
     names_of_shops: dict[str, str] = {}
     base_without_shops: str | None = None
     """The membership base of the members, if no shop has it, so that no key can read them."""
+    shops_for_base: ShopsForBase | None = None
 
     @property
     def form(self) -> Form | None:
@@ -251,6 +274,7 @@ def read_one(visit: Visit) -> ImportView:
             )
         case HandedOver():
             days, by_shop = _days(stage.totals)
+            base = _base_without_shops(visit, brought)
             return ImportView(
                 brought=brought,
                 progress=progress,
@@ -258,15 +282,30 @@ def read_one(visit: Visit) -> ImportView:
                 days=days,
                 by_shop=by_shop,
                 names_of_shops=_names(visit),
-                base_without_shops=_base_without_shops(visit, brought),
+                base_without_shops=base,
+                shops_for_base=shops_for_base(visit, base) if base and progress.state == "loaded" else None,
             )
 
 
 def _base_without_shops(visit: Visit, brought: BroughtIn) -> str | None:
     base = brought.said.get("base") or brought.answers.get("base")
-    shops = visit.store.overview().store.shops if base else []
-    bases = {shop.provider_id for shop in shops}
+    shops = visit.store.reads.loaded_shops() if base else []
+    bases = {shop.facts.provider_id for shop in shops}
     return None if base in bases else base
+
+
+def shops_for_base(visit: Visit, base: str) -> ShopsForBase | None:
+    """Return the shops that could get the base, or None if all have one, or if the base is not loaded."""
+    reads = visit.store.reads
+    try:
+        planned = plan(reads, [], ShopSettings(provider_id=base), visit.now, selection="missing")
+    except ShopSettingsError:
+        return None
+    if not planned.changed:
+        return None
+    granted = reads.permissions()
+    # On PostgreSQL, a login of the console may be allowed to issue keys, but not to write books.
+    return ShopsForBase(base=base, planned=planned, can_write=granted is None or granted.loads)
 
 
 def _names(visit: Visit) -> dict[str, str]:
