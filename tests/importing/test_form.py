@@ -301,3 +301,56 @@ A3,2026-11-13 19:30,Returning,30.00
 """
     [question] = made_of(tmp_path, export).open
     assert question.options[0].answer == "sale"
+
+
+def test_dates_of_a_csv_that_a_spreadsheet_partly_swapped_are_refused(tmp_path: Path) -> None:
+    days = ["2026-02-11", "2026-12-11", "13/11/2026", "14/11/2026"]
+    rows = [f"100{number},{day} 12:04,{number + 1}0.50" for number, day in enumerate(days)]
+    made = made_of(tmp_path, "\n".join(["Receipt,Date,Total", *rows, ""]))
+    assert "read the day as the month" in made.advice
+
+
+@pytest.mark.parametrize("number", ["R-1003", "1003-REF", "1003R"])
+def test_letters_of_refunds_beside_the_number_of_a_bill_are_asked_about(number: str, tmp_path: Path) -> None:
+    export = f"""Receipt,Date,Total
+1001,2026-11-13 12:04,10.50
+1002,2026-11-13 18:30,20.50
+{number},2026-11-13 19:30,30.50
+1004,2026-11-13 20:30,40.50
+"""
+    [question] = made_of(tmp_path, export).open
+    assert "refund" in [option.answer for option in question.options]
+
+
+WITHOUT_NUMBER = """Receipt,Date,Payment,Total
+1001,2026-11-13 12:04,Cash,10.50
+1002,2026-11-13 18:30,Card,20.50
+,2026-11-13 19:30,{payment},{total}
+1004,2026-11-13 20:30,Cash,40.50
+1005,2026-11-13 21:30,Card,50.50
+"""
+
+
+def test_a_row_that_lacks_only_the_number_of_a_bill_is_not_left_out_without_a_question(tmp_path: Path) -> None:
+    export = WITHOUT_NUMBER.format(payment="Cash", total="30.50")
+    [question] = made_of(tmp_path, export).open
+    assert question.id == "unnumbered"
+    left_out = made_of(tmp_path, export, unnumbered="leave out")
+    assert left_out.totals
+    assert left_out.totals.net == "122.00"
+    assert "Export the bills with the number of each" in made_of(tmp_path, export, unnumbered="number missing").advice
+
+
+@pytest.mark.parametrize(("payment", "total"), [("Pay out", "30.50"), ("Cash", "31.00"), ("", "30.50")])
+def test_a_row_without_a_number_that_differs_from_bills_asks_nothing(payment: str, total: str, tmp_path: Path) -> None:
+    assert not made_of(tmp_path, WITHOUT_NUMBER.format(payment=payment, total=total)).open
+
+
+def test_a_row_for_each_day_may_be_its_sum(tmp_path: Path) -> None:
+    rows = [f"{300 + day},2026-11-{day:02} 23:05,{day}0.50" for day in range(2, 9)]
+    export = "\n".join(["Z No,Date,Gross", *rows, ""])
+    [question] = made_of(tmp_path, export).open
+    assert question.id == "daily"
+    assert made_of(tmp_path, export, daily="bills").totals
+    assert "sums of days" in made_of(tmp_path, export, daily="days").advice
+    assert not made_of(tmp_path, export.replace("2026-11-08", "2026-11-07")).open

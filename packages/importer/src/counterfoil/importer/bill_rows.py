@@ -1,8 +1,10 @@
 """Leaves out the rows of a table that are no bills: totals, fees, counts, and what an answer says does not count."""
 
+from decimal import Decimal
+
 from msgspec import Struct
 
-from counterfoil.importer.columns import ExportTable, TableColumn
+from counterfoil.importer.columns import ExportTable, TableColumn, day_of
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import TOTAL_ROLES, Ranks
@@ -10,7 +12,11 @@ from counterfoil.importer.total_rows import total_rows
 from counterfoil.importing.values import letters_of
 
 ALL_ROWS, ONLY, WITHOUT, SEPARATOR = "all", "only ", "without ", " | "
+LEAVE_OUT, NUMBERS_MISSING = "leave out", "number missing"
+BILLS, SUMS_OF_DAYS = "bills", "days"
 MOST_WORDS_SHOWN = 3
+FEWEST_SUMS_OF_DAYS = 7
+"""So many rows of different days may be the sums of days."""
 
 
 class LeftOutRows(Struct, frozen=True):
@@ -83,7 +89,61 @@ class KeptRows:
         """Leave out rows without a number: fees of a platform, sums of a shift. Their money is shown."""
         rows = _rows_with(self.number, [""])
         self._refuse_items_of_no_bill(rows)
+        self._ask_about_bills_without_number(rows)
         self._leave_out_empty(rows, self.number.name)
+
+    def _ask_about_bills_without_number(self, rows: set[int]) -> None:
+        """Ask about rows that have all that bills have, but no number."""
+        bills = sorted(row for row in rows if self._has_all_of_a_bill(row))
+        if not bills:
+            return
+        text = sentence(
+            "Line {line} has all that a bill has, but no {number}. Is it a bill?",
+            line=self.table.line(bills[0]),
+            number=self.number.name,
+        )
+        choices = {LEAVE_OUT: sentence("No: leave such rows out")}
+        typed = sentence("If it is one, type {answer}.", answer=NUMBERS_MISSING)
+        answer = self._interview.choose("unnumbered", "bill", text, choices, free=True, typed=typed, must_confirm=True)
+        if answer != LEAVE_OUT:
+            raise NeedsOtherReport(
+                sentence(
+                    "Line {line} of {table} is a bill without {number}. Export the bills with the number of each.",
+                    line=self.table.line(bills[0]),
+                    table=self.table.name,
+                    number=self.number.name,
+                )
+            )
+
+    def _has_all_of_a_bill(self, row: int) -> bool:
+        """Return whether a row has a day, an amount, and the kinds of values that the rows with a number have."""
+        dated = self.ranks.with_role("datetime", "tradingDay")
+        amounts = self.ranks.with_role(*TOTAL_ROLES)
+        if not dated or not any(amount.amount(row) for amount in amounts):
+            return False
+        if all(self._has_sum_of_rows_above(row, amount) for amount in amounts):
+            return False
+        numbers = self.number.values
+        for column in self.table.columns.values():
+            if column is self.number:
+                continue
+            value = column.values[row]
+            others = [other for other, number in zip(column.values, numbers, strict=True) if number]
+            if not value and (column in dated or all(others)):
+                return False
+            are_kinds = len(set(others)) * 2 <= len(others) and not column.is_number
+            if value and are_kinds and value not in others:
+                return False
+        return True
+
+    def _has_sum_of_rows_above(self, row: int, amount: TableColumn) -> bool:
+        """Return whether a row without a number has the sum of the bills above it, as that of a shift."""
+        total = Decimal()
+        for above in reversed(range(row)):
+            if not self.number.values[above]:
+                break
+            total += amount.amount(above)
+        return total == amount.amount(row)
 
     def _refuse_items_of_no_bill(self, rows: set[int]) -> None:
         """Refuse a table if an item has neither the number of a bill nor a day, on one of these rows."""
@@ -170,6 +230,7 @@ class KeptRows:
         """Refuse a table with one row per day, or per day and shop, and a number of bills."""
         counts = [column for column in self.table.columns.values() if self.ranks.counts_bills(column)]
         day = self.ranks.first("tradingDay", "datetime")
+        self._ask_about_a_row_per_day(day)
         if not counts or day is None or day.has_times or len(self.table.rows) < 2:
             return
         shop = self.ranks.first("shopId")
@@ -177,6 +238,27 @@ class KeptRows:
         is_per_day = len(set(zip(*cells, strict=True))) == len(self.table.rows)
         if is_per_day and self.number in (counts[0], day):
             raise NeedsOtherReport(summary_per_day(self.table, counts[0]))
+
+    def _ask_about_a_row_per_day(self, day: TableColumn | None) -> None:
+        """Ask whether rows are bills if each is of another day, as in a list of daily reports."""
+        if day is None or len(self.table.rows) < FEWEST_SUMS_OF_DAYS or self.ranks.with_role("item"):
+            return
+        days = [day_of(value, "dmy") or day_of(value, "mdy") for value in day.values]
+        if None in days or len(set(days)) < len(days):
+            return
+        text = sentence(
+            "Each of the {rows} rows is of another day. Is each row a single bill, and not the sum of a day?",
+            rows=len(days),
+        )
+        choices = {BILLS: sentence("Yes, each row is a bill")}
+        typed = sentence("If it is the sum of a day, type {answer}.", answer=SUMS_OF_DAYS)
+        answer = self._interview.choose("daily", "bill", text, choices, free=True, typed=typed, must_confirm=True)
+        if answer != BILLS:
+            raise NeedsOtherReport(
+                sentence(
+                    "{table} has the sums of days. Export a report with a row for each bill.", table=self.table.name
+                )
+            )
 
 
 def summary_per_day(table: ExportTable, count: TableColumn) -> str:

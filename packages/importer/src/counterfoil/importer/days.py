@@ -249,7 +249,7 @@ def _format(bills: Bills, column: TableColumn | None, interview: Interview, toda
     """Return how the days of a column are written. Refuse a column in which they may have been changed."""
     if column is None:
         return DateFormat()
-    _refuse_swapped_dates(bills, column)
+    _refuse_swapped_dates(column)
     is_serial = column.is_serial and not column.is_date
     if is_serial:
         _refuse_other_epoch(column, today)
@@ -271,10 +271,8 @@ def _refuse_other_epoch(column: TableColumn, today: date) -> None:
         raise NeedsOtherReport(text)
 
 
-def _refuse_swapped_dates(bills: Bills, column: TableColumn) -> None:
-    """Refuse a workbook whose dates were read as month/day where that was possible, and are texts elsewhere."""
-    if not bills.table.file.sheet.is_typed:
-        return
+def _refuse_swapped_dates(column: TableColumn) -> None:
+    """Refuse dates that a spreadsheet read as month/day where that was possible, and left as texts elsewhere."""
     texts, dates = [], []
     for value in column.distinct:
         if ordered_date(value):

@@ -7,7 +7,7 @@ from counterfoil.importer.form import sentence
 from counterfoil.importer.ranks import REFUND, SALE, TOTAL_ROLES, VOID
 from counterfoil.importer.state_questions import meanings_of, ordered
 from counterfoil.importer.states import MEANINGS, MOST_SHOWN, StateSearch
-from counterfoil.importing.values import prefix_of
+from counterfoil.importing.values import prefix_of, suffix_of
 from counterfoil.model.text import counted
 
 MOST_PREFIXES = 6
@@ -59,9 +59,11 @@ def _is_prefix_explained(search: StateSearch, marked: Collection[int]) -> bool:
 
 
 def doubt_words(search: StateSearch) -> None:
-    """Ask about bills whose numbers have a word, as in `1013 (VOID)`, unlike the others."""
+    """Ask about bills whose numbers have a word, as in `1013 (VOID)` or `1013-REF`, unlike the others."""
     number = search.bills.number
     marked = search.ranks.doubtful_values(number, is_item=False)
+    if not marked:
+        marked = [value for value in number.distinct if search.ranks.may_begin_refund(suffix_of(value))]
     is_minority = 0 < len(marked) * 2 < len(number.distinct)
     if not is_minority or are_explained(search, number, marked):
         return

@@ -65,6 +65,7 @@ COUNTRY_CURRENCY = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(map(re.escape, _MARKS
 """A currency, such as `฿`, that shows of which country a text is."""
 _CURRENCY = "|".join([_CURRENCIES["symbols"], *_CURRENCIES["codes"].split()])
 _PREFIXED = re.compile(r"\s*([^\W\d_]+)[\W_]*\d")
+_SUFFIXED = re.compile(r"\d[ ./-]?([^\W\d_]+)$")
 # Digits, and what joins them, as in 2026-11-14/1001.
 _BESIDE_LETTERS = re.compile(r"[\d\s.,:/_-]+")
 _LEADING_CURRENCY = re.compile(rf"([-+−(]?)\s*(?:{_CURRENCY})\s*(?=[-+−.\d])", re.IGNORECASE)
@@ -603,4 +604,10 @@ def letters_of(number: str) -> str:
 def prefix_of(number: str) -> str:
     """Return the letters before the number of a bill, such as `CN` of `CN-1001`, or an empty text."""
     found = _PREFIXED.match(number)
+    return found[1] if found else ""
+
+
+def suffix_of(number: str) -> str:
+    """Return the letters behind the number of a bill, such as `R` of `1001-R`, or an empty text."""
+    found = _SUFFIXED.search(number)
     return found[1] if found else ""
