@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,12 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def scripts(name: Name) -> tuple[Migration, ...]:
-    return read_scripts(MIGRATIONS / name)
+    return _scripts_in(MIGRATIONS, name)
+
+
+@cache
+def _scripts_in(folder: Path, name: Name) -> tuple[Migration, ...]:
+    return read_scripts(folder / name)
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -69,6 +75,8 @@ def run_migrations(connection: sqlite3.Connection, name: Name) -> None:
     """Run the migrations that have not been applied to a database yet, within the open transaction."""
     done = version(connection)
     _require_known(done, name)
+    if done == scripts(name)[-1].number:
+        return
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, file TEXT NOT NULL, at TEXT NOT NULL)"
     )
