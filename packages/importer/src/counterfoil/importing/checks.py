@@ -262,25 +262,34 @@ def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: Ta
     left, *others = amounts
     right = min(max(left, min(others)), max(others))
     # Each row may be rounded, and what is paid in cash to a coin that is left.
+    columns = row.sheet.columns
     if abs(left - right) > max(ROUNDING * max(rows, 2), min(LARGEST_COIN, abs(left) / 100)):
         right_cell = cells[-1] if right == others[-1] else cells[1]
         raise row.problem(
             Reason.DOUBTFUL_VALUE,
-            f"has {left:,f} for {text_of(cells[0])}, but {right:,f} for {text_of(right_cell)}. They must be equal "
+            f"has {left:,f} for {text_of(cells[0], columns)}, but {right:,f} for {text_of(right_cell, columns)}. "
+            "They must be equal "
             "(checks.equal in the mapping). An amount may be wrong, or a heading over another column",
         )
 
 
-def text_of(source: CellSource) -> str:
-    """Return how the value of a field is computed, as an operator would say it."""
+def text_of(source: CellSource, columns: Collection[str]) -> str:
+    """Return how the value of a field is computed, as an operator would say it, without columns that are missing."""
     if source.total_of:
-        return f"the sum of {text_of(source.total_of)}"
-    parts = [part if isinstance(part, str) else text_of(part) for part in source.terms or source.factors]
+        # Its columns may be those of another file.
+        return f"the sum of {text_of(source.total_of, source.total_of.names())}"
+    parts = []
+    for part in source.terms or source.factors:
+        if isinstance(part, str):
+            parts.append(part)
+        elif not part.optional or not part.names() or any(name in columns for name in part.names()):
+            parts.append(text_of(part, columns))
     if source.factors:
         return " × ".join(parts)
     if parts:
         return " + ".join(parts).replace("+ -", "- ")
-    text = " or ".join(source.columns or source.any_of) or source.constant or ""
+    named = [name for name in source.columns or source.any_of if name in columns]
+    text = " or ".join(named or source.columns or source.any_of) or source.constant or ""
     return f"-{text}" if source.negate else text
 
 
