@@ -147,6 +147,13 @@ def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) ->
     assert "By the river" in counterfoil("shops").output
 
 
+def test_a_shop_that_joins_a_franchise_is_named_because_its_keys_read_it(counterfoil: Command) -> None:
+    load = ("import", EXAMPLES / "loyverse-receipts.csv", "--load", "--with-shops", "--franchise", "noodles")
+    joined = "The shop Riverside is new. It belongs to the franchise noodles, so the keys of this franchise read it."
+    assert joined in " ".join(counterfoil(*load).stdout.split())
+    assert "is new" not in counterfoil(*load).stdout
+
+
 def test_records_on_standard_output_can_be_piped_into_a_load(counterfoil: Command) -> None:
     export(BILL, "A2,14/11/2026,80.00")
     imported = counterfoil.bare(*MAPPED, status=3)

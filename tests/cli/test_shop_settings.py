@@ -45,7 +45,7 @@ def test_a_closing_time_that_is_set_later_moves_a_sale_after_midnight_to_the_eve
     put(where, riverside, sale)
     [before] = stored(where, riverside, sale)
     result = Command(where)("shops", "set", riverside["id"], "--closing-time", "4:00", "--yes")
-    assert "closingTime none -> 04:00" in result.output
+    assert "closing time none -> 04:00" in result.output
     [after] = stored(where, riverside, sale)
     assert (before["businessDate"], after["businessDate"]) == (None, "2026-01-01")
     # A copy learns of it.
@@ -154,7 +154,7 @@ def test_shops_that_get_a_base_give_its_members_to_their_keys(where: str) -> Non
     put(where, base(club), riverside, lakeside, bill(riverside))
     key = Command(where).json("keys", "issue", "--shop", riverside["id"], "--label", "CRM")["keyId"]
     result = Command(where)("shops", "set", "--missing", "--base", base_id, "--yes")
-    assert f"providerId none -> {base_id}" in result.output
+    assert f"base none -> {base_id}" in result.output
     assert f"key {key} (CRM) gains the members of 1 base ({base_id})" in result.output
     # No bill has the base.
     assert "rewritten" not in result.output

@@ -83,6 +83,16 @@ def test_on_a_narrow_terminal_totals_are_blocks_with_the_whole_id_of_the_shop(co
     assert (day, figures.strip()) == ("r" * 40, "bills 1 · void 0 · refunds 0 · net 80.00 · tip 0.00 ·")
 
 
+def test_two_days_of_twelve_shops_are_listed_by_shop(counterfoil: Command) -> None:
+    by_column = MAPPING.replace('[shop]\nid = "riverside"\nclosingTime = "04:00"\n', "")
+    Path("mapping.toml").write_text(by_column.replace("[bill]\n", '[bill]\nshopId = "Item"\n'), "utf-8")
+    days, shops = (1, 2), range(1, 13)
+    export(*(f"{day}-{shop},2026-11-{day:02} 12:00,10.00,0,no,Shop {shop},10.00" for day in days for shop in shops))
+    printed = counterfoil(*IMPORT, "--check").stdout
+    assert [printed.count(f"2026-11-0{day}  Shop ") for day in days] == [12, 12]
+    assert "--json lists every shop and day" not in printed
+
+
 def test_many_days_are_summed_up(counterfoil: Command) -> None:
     export(*(f"{day},2026-11-{day:02} 12:00,10.00,0,no,Tea,10.00" for day in range(1, 29)))
     printed = counterfoil(*IMPORT, "--check").stdout

@@ -198,6 +198,12 @@ def _print_load(report: load_run.LoadReport, export: ConvertedExport, request: I
         together = f"{shops} belong to the franchise {franchise}. Issue a key that reads all of them: "
         put, issue = "counterfoil shops set --missing --franchise NAME", "counterfoil keys issue --franchise"
         print_wrapped(f"{together}{issue} {shlex.quote(franchise)}" if franchise else f"{alone}{put}")
+    elif franchise and export.tally.new_shops and not report.is_stopped:
+        (shop,) = export.tally.new_shops
+        print_wrapped(
+            f"The shop {printable(shop)} is new. It belongs to the franchise {printable(franchise)}, so the keys of "
+            "this franchise read it."
+        )
 
 
 def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:

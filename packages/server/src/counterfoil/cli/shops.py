@@ -20,6 +20,8 @@ from counterfoil.views import shops as views
 
 # The printed preview is kept short; `--json` lists everything.
 MAX_SHOPS, MAX_IDS = 20, 5
+# The fields in the words of the options.
+_NAMES = {"franchiseId": "franchise", "closingTime": "closing time", "timezone": "time zone", "providerId": "base"}
 # The names of the fields of `ShopSettings` as `--reset` takes them.
 RESETTABLE = {"franchise": "franchise_id", "closing-time": "closing", "timezone": "timezone", "base": "provider_id"}
 
@@ -183,7 +185,7 @@ def _rewrite(settings: Settings) -> None:
 
 def _print_plan(planned: ShopChanges) -> None:
     for change in planned.changed[:MAX_SHOPS]:
-        values = [f"{field} {_arrow(value)}" for field, value in change.fields().items()]
+        values = [f"{_NAMES[field]} {_arrow(value)}" for field, value in change.fields().items()]
         kept = "set to what its record says, and kept whatever later records say"
         terminal.print_wrapped(f"{terminal.style(change.shop_id, bold=True)}  {', '.join(values) or kept}", 4)
     more = len(planned.changed) - MAX_SHOPS

@@ -16,8 +16,8 @@ from counterfoil.model.text import counted, printable
 from counterfoil.program.columns import DATA, ListColumn
 from counterfoil.program.terminal import print_list, print_wrapped
 
-# The printed table is kept short; `--json` lists every shop and day.
-MAX_ROWS = 10
+# Two days of twelve shops. `--json` lists every shop and day.
+MAX_ROWS = 24
 # At most this many shops are named in a note.
 MAX_SHOPS = 3
 _AMOUNT = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d{1,6})?", re.ASCII)

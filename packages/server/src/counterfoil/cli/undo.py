@@ -14,7 +14,7 @@ from counterfoil.model.text import counted, decimal_text, printable
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import ListColumn
-from counterfoil.program.terminal import echo, print_json, print_list, print_note
+from counterfoil.program.terminal import echo, print_json, print_list, print_note, print_wrapped
 from counterfoil.settings import Settings
 from counterfoil.views import loads as views
 
@@ -132,7 +132,10 @@ def _print_kept(found: UndoPreview, files: Mapping[int, str]) -> None:
         echo(f"  {_kept_bill(bill, files)}")
     if sum(found.kept.values()) > len(found.named):
         echo(f"  and {sum(found.kept.values()) - len(found.named):,} more")
-    echo("Not taken back: shops, bases and members of the load. Load their right records, with no lower revision.")
+    print_wrapped(
+        "Not taken back: shops, bases and members of the load. Load their right records, with no lower revision. "
+        'A shop that should not be there goes with the record {"kind":"shop","id":"ID","removed":true}.'
+    )
     if found.removed:
         echo(f"Not brought back: {counted(found.removed, 'bill')} removed by the load; load their files again.")
 
