@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from importlib import resources
@@ -18,17 +19,22 @@ import pytest
 from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
+from counterfoil.cli.load import StoreLoader
 from counterfoil.console import import_steps, imports
 from counterfoil.console.form_texts import form_text
 from counterfoil.console.rendering import templates
 from counterfoil.console.texts import Texts
+from counterfoil.domain.acceptances import accepted_item
 from counterfoil.domain.audit import Act, Actor
-from counterfoil.domain.open_items import LOAD_BEGINS_MS, OpenItem, accepted_item
+from counterfoil.domain.open_items import LOAD_BEGINS_MS, OpenItem
 from counterfoil.importer.form import Form
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES
 from counterfoil.importing.sentences import FormText
+from counterfoil.ingest.spool import Spool
+from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine import private_listener
 from counterfoil.operator_reads import OperatorReads
+from counterfoil.program.process import SignalSafeEvent
 from raw_http import parse, read_to_end
 from running_service import ManualClock
 from waiting import until
@@ -620,6 +626,101 @@ def test_the_watcher_loads_what_was_accepted_and_the_page_follows_it(tmp_path: P
         assert f'href="/loads/{found["load"]}"' in alice.page(address)
         assert bills_of(console) == 3
         assert [path.name for path in watched.iterdir() if path.is_file()] == []
+
+
+HEADINGS, RECEIPT, *_ = LOYVERSE.read_bytes().splitlines(keepends=True)
+EVENING = HEADINGS + b"".join(RECEIPT.replace(b"1-0003", b"1-%d" % number) for number in range(1000, 1060))
+# The same bills, five hours earlier.
+NOON = EVENING.replace(b"6:05 PM", b"1:05 PM")
+
+
+@pytest.fixture
+def evening(console_of_folder: RunningConsole) -> Operator:
+    """An operator who has brought in the bills of an evening, which the watcher has loaded."""
+    alice = console_of_folder.operator()
+    hand_over(alice, EVENING)
+    take(console_of_folder)
+    assert bills_of(console_of_folder) == 60
+    return alice
+
+
+@pytest.fixture
+def console_of_folder(tmp_path: Path, watched: Path) -> Iterator[RunningConsole]:
+    with closing(RunningConsole(tmp_path / "console", console_deliveries=str(watched))) as console:
+        yield console
+
+
+def hand_over(operator: Operator, content: bytes, **fields: str) -> str:
+    """Bring in a file, accept it, and return the address of its page."""
+    address = brought(operator, ("receipts.csv", content))
+    if operator.json(f"{address}.json")["state"] == "asking":
+        send(operator, f"{address}/answers", **FACTS)
+        assert settled(operator, address, "reading")["state"] == "checked"
+    assert send(operator, f"{address}/accept", **fields).status_code == 303
+    return address
+
+
+def take(console: RunningConsole) -> None:
+    """Run a round of a watcher in this process."""
+    folder = Path(console.settings.console_deliveries)
+    kept = folder.with_name("kept")
+    kept.mkdir(exist_ok=True)
+    with closing(Spool(folder, kept)) as spool:
+        loader = StoreLoader(console.settings, folder, SignalSafeEvent(), as_json=True)
+        FolderWatch(spool, loader, print, lambda: 0).take_files()
+
+
+def test_what_was_shown_and_accepted_is_loaded_without_another_question(
+    console_of_folder: RunningConsole, evening: Operator
+) -> None:
+    address = hand_over(evening, NOON, nevertheless="on")
+    take(console_of_folder)
+    assert evening.json(f"{address}.json")["state"] == "loaded"
+    assert reads(console_of_folder).open_items() == []
+    (latest, _) = reads(console_of_folder).loads(10)
+    assert (latest.changed, latest.is_accepted) == (60, True)
+    (entry,) = [entry for entry in reads(console_of_folder).audit(20) if entry.act == Act.DELIVERY_ACCEPTED]
+    assert entry.detail == "receipts.csv: 60 of 60 bills replace a stored bill by another one"
+
+
+def test_a_doubt_that_was_not_shown_holds_a_file_that_was_accepted(console_of_folder: RunningConsole) -> None:
+    alice = console_of_folder.operator()
+    # The store has no bills yet, so that neither file is doubtful when it is accepted.
+    addresses = [hand_over(alice, EVENING), hand_over(alice, NOON)]
+    take(console_of_folder)
+    assert sorted(alice.json(f"{address}.json")["state"] for address in addresses) == ["held", "loaded"]
+    (item,) = reads(console_of_folder).open_items()
+    assert item.kind == "held"
+    assert "Only moved to another day, or by hours as in another time zone: 60." in item.reason
+    assert "This was not shown when the file was accepted in the console." in item.reason
+
+
+def test_an_acceptance_is_of_no_use_for_other_records(
+    console_of_folder: RunningConsole, evening: Operator, watched: Path
+) -> None:
+    address = hand_over(evening, NOON, nevertheless="on")
+    (delivered,) = watched.glob("*.ndjson")
+    forged = delivered.read_bytes().replace(b"13:05", b"14:05")
+    assert len(forged) == delivered.stat().st_size
+    assert forged != delivered.read_bytes()
+    delivered.write_bytes(forged)
+    take(console_of_folder)
+    assert evening.json(f"{address}.json")["state"] == "held"
+    assert [load.changed for load in reads(console_of_folder).loads(10)] == [61]
+
+
+def test_an_acceptance_counts_once(console_of_folder: RunningConsole, evening: Operator, watched: Path) -> None:
+    hand_over(evening, NOON, nevertheless="on")
+    (delivered,) = watched.glob("*.ndjson")
+    noon = delivered.read_bytes()
+    take(console_of_folder)
+    hand_over(evening, EVENING, nevertheless="on")
+    take(console_of_folder)
+    assert len(reads(console_of_folder).loads(10)) == 3
+    delivered.write_bytes(noon)
+    take(console_of_folder)
+    assert [item.kind for item in reads(console_of_folder).open_items()] == ["held"]
+    assert len(reads(console_of_folder).loads(10)) == 3
 
 
 # --- in Thai ---------------------------------------------------------------------------------

@@ -94,7 +94,8 @@ ITEMS_NOT_BEGUN = FindingKind(
     check="items",
     status="warn",
     text="Accepted in the console, but not loaded: {count:file}, the oldest for {span}. Latest: {latest}.",
-    advice="Nothing of them is loaded. Bring the files in again, then run `counterfoil loads resolve ITEM`.",
+    advice="Nothing of them is loaded. If the watcher of the folder has stopped, start it. If the files are not in the "
+    "folder, bring them in again, then run `counterfoil loads resolve ITEM`.",
 )
 # The findings about each kind of items, in the order in which they are shown.
 OF_KIND: dict[Kind, FindingKind] = {

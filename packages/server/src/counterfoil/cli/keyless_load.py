@@ -19,19 +19,14 @@ from msgspec import to_builtins
 from counterfoil.backends.sqlite import files
 from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport, doubt_texts, report_view
+from counterfoil.domain.acceptances import shown_doubts
 from counterfoil.importing.sentences import texts_of
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import Summary
-from counterfoil.ingest.sources import BUFFER_BYTES, File
+from counterfoil.ingest.sources import BUFFER_BYTES, ConvertedFile
 from counterfoil.program.main import run_command
 from counterfoil.program.terminal import print_json
 from counterfoil.settings import load as load_settings
-
-
-class ConvertedFile(File):
-    """Source records that were converted from an export: the numbers of its bills may begin again."""
-
-    is_export = True
 
 
 def _from_the_start() -> BinaryIO:
@@ -58,6 +53,7 @@ def command(action: str, name: Path, *, other_ids: bool, accept_change: bool) ->
         report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=True)
     view: dict[str, Any] = {"load": report.summary.load, **report_view(report)}
     view["doubts"] = doubt_texts(report)
+    view["shown"] = to_builtins(shown_doubts(report.doubts, report.summary.guard))
     if is_check and other_ids:
         # Without what reads exports, a load starts a fifth faster.
         from counterfoil.cli import load_exports  # noqa: PLC0415

@@ -1,15 +1,17 @@
 """`counterfoil load`: load source records into the store, or files as they are delivered to a folder."""
 
+import errno
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -30,13 +32,14 @@ from counterfoil.cli.options import (
     utc_option,
 )
 from counterfoil.cli.totals import ExpectedNet, expect_net_option, net_differences
+from counterfoil.domain.acceptances import accepted_item, accepted_records, shown_doubts
 from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest import sources
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import File, FileSet, SourceError, SourceFiles, SourceList
+from counterfoil.ingest.sources import ConvertedFile, File, FileSet, SourceError, SourceFiles, SourceList
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import NOT_LOADED, FolderWatch, not_source
 from counterfoil.model.calendar import iso_utc
@@ -310,6 +313,7 @@ Result = TypeVar("Result")
 
 POLL_SEC = 1.0
 REPLACED = ("replaced", "")
+ACCEPTED_BEFORE = "This was not shown when the file was accepted in the console."
 FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
 
 
@@ -396,6 +400,15 @@ class StoreLoader:
         return self._clock.steady_us() // 1000
 
     def load(self, files: FileSet, *, is_beside: bool, is_accepted: bool = False) -> bool:
+        handed_over = None if is_accepted else self._retried(lambda: self._handed_over(files))
+        if handed_over is None and not is_accepted:
+            return False
+        if handed_over:
+            if len(files.files) > 1:
+                return self._load_each(files, is_beside=is_beside)
+            is_ended = self._load_handed_over(files, handed_over[0], is_beside=is_beside)
+            if is_ended is not None:
+                return is_ended
         if not is_accepted:
             held = self._retried(lambda: self._alarming(files, is_beside=is_beside))
             if held is None or self._stop.is_set():
@@ -419,6 +432,15 @@ class StoreLoader:
             self._preview(files, is_beside=is_beside)
             return True
         stopped = self._latest.summary.load if self._latest else 0
+        if not self._load_each(files, is_beside=is_beside):
+            return False
+        # The first load of one of them has opened an item about the load that was stopped.
+        for item in self.items_of([]):
+            if item.kind == "unfinished" and item.load == stopped:
+                self.change(replace(item, closed_by="loaded"))
+        return True
+
+    def _load_each(self, files: FileSet, *, is_beside: bool) -> bool:
         for file in files.files:
             alone = FileSet(file.name, [file], files.max_reject_score)
             if not self.load(alone, is_beside=is_beside):
@@ -428,11 +450,61 @@ class StoreLoader:
             files.empty += alone.empty
             if self._latest and file is not files.files[-1]:
                 self._print(self._latest, alone)
-        # The first load of one of them has opened an item about the load that was stopped.
-        for item in self.items_of([]):
-            if item.kind == "unfinished" and item.load == stopped:
-                self.change(replace(item, closed_by="loaded"))
         return True
+
+    def _handed_over(self, files: FileSet) -> list[OpenItem]:
+        """Return the items of the files that have the names of files that were accepted in the console."""
+        if bootstrap.is_without_store(self._settings):
+            return []
+        identities = [accepted_item(file.name).identity for file in files.files]
+        items = bootstrap.store(self._settings).reads().items_of(identities)
+        return [item for item in items if accepted_records(item)]
+
+    def _load_handed_over(self, files: FileSet, item: OpenItem, *, is_beside: bool) -> bool | None:
+        """Load a file that was accepted in the console, unless there is a doubt that was not shown to the operator.
+
+        Return False if interrupted, and None if the file has other content, so that it is treated like any other. Only
+        a copy is compared and read, because whoever delivered the file may change it at any time.
+        """
+        (file,) = files.files
+        accepted = accepted_records(item)
+        if accepted is None or file.total != accepted.size:
+            return None
+        file.on_read = self.on_read
+        with tempfile.TemporaryFile() as copy:
+            digest = self._retried(lambda: _copy(file, copy, accepted.size))
+            if digest is None:
+                return False
+            if digest != accepted.digest:
+                return None
+            converted = ConvertedFile(file.path, file.total, lambda: sources.opened_again(copy))
+            converted.before_read = file.before_read
+            records = FileSet(file.name, [converted], files.max_reject_score)
+            report = self._retried(lambda: self._judged(records, is_beside=is_beside))
+            if report is None or report.interrupted or self._stop.is_set():
+                return False
+            self._latest = None
+            is_held = not accepted.shown.covers(shown_doubts(report.doubts, report.summary.guard))
+            if not is_held:
+                load = partial(self._load, records, is_beside=is_beside, is_accepted=bool(report.doubts), marks=True)
+                self._latest = report = self._retried(load)
+                if report is None or report.interrupted:
+                    return False
+                # The store has changed since the check.
+                is_held = report.is_stopped
+            if is_held:
+                files.held[file.path] = records.held[file.path] = _why_held(file.name, report, ACCEPTED_BEFORE)
+                self._preview(records, is_beside=is_beside)
+                self.change(replace(item, closed_by="discarded"))
+        files.damage |= records.damage
+        files.empty += records.empty
+        return True
+
+    def _judged(self, files: FileSet, *, is_beside: bool) -> LoadReport:
+        """Return the report of a check or, if there is nothing to compare the files with, an empty one."""
+        if load_run.is_checked_first(self._settings):
+            return self._check(files, is_beside=is_beside)
+        return LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
 
     def _alarming(self, files: FileSet, *, is_beside: bool) -> dict[Path, str]:
         """Return the files that differ sharply from earlier deliveries, or would replace stored bills, with the reason.
@@ -519,7 +591,8 @@ class StoreLoader:
 
         return self._retried(call) or []
 
-    def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool) -> LoadReport:
+    def _load(self, files: FileSet, *, is_beside: bool, is_accepted: bool, marks: bool = False) -> LoadReport:
+        """Load files. If they are accepted, `marks` says whether to record that of the load."""
         files.on_read = self.on_read
         rejects = load_run.new_rejects_file(self._settings, files.name)
         report = LoadReport(summary=Summary(source=files.name), rejects=rejects, records=files, quarantines=True)
@@ -531,7 +604,8 @@ class StoreLoader:
             if not files.damage:
                 raise
         if is_accepted and not report.interrupted:
-            report.accepted = load_run.accept_change(self._settings)
+            marked = report.summary if marks else None
+            report.accepted = load_run.accept_change(self._settings, marked, is_confirmed=marks)
         return report
 
     def on_read(self) -> None:
@@ -611,12 +685,29 @@ def _doubts_of(report: LoadReport) -> set[tuple[str, str]]:
     return {(doubt.measure, doubt.field) for doubt in report.doubts}
 
 
-def _why_held(name: str, report: LoadReport) -> str:
+def _copy(file: File, copy: BinaryIO, size: int) -> str:
+    """Copy a file, and return the digest of the copy, or an empty string if the file cannot be read."""
+    copy.seek(0)
+    try:
+        return file.copy_to(copy, size)
+    except SourceError:
+        return ""
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return ""
+        raise StoreUnavailable(
+            f"{file.name} cannot be copied, because the disk for temporary files is full. Free up disk space, or set "
+            "TMPDIR to another folder."
+        ) from error
+
+
+def _why_held(name: str, report: LoadReport, before: str = "") -> str:
     """Return why a file was not loaded, without values of its records."""
     return " ".join(
         [
             f"{name} was not loaded:",
             *load_run.doubt_texts(report),
+            *([before] if before else []),
             (
                 "Check the POS export, then run `counterfoil loads accept` or `counterfoil loads "
                 "discard` with this name."

@@ -34,8 +34,10 @@ from counterfoil.console.imports import (
 from counterfoil.console.layout import show
 from counterfoil.console.pages import imports as imports_page
 from counterfoil.console.visit import ConsoleResponse, FormResult, Visit, redirect
+from counterfoil.domain.acceptances import accepted_item
 from counterfoil.domain.audit import Act, AuditEntry
-from counterfoil.domain.open_items import OpenItem, accepted_item, joined
+from counterfoil.domain.doubts import describe
+from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import Kind
 from counterfoil.importer.shop_questions import NO_GROUP
@@ -125,6 +127,14 @@ def _record(visit: Visit, act: Act, brought: BroughtIn) -> None:
     names = ", ".join(file.name for file in brought.files)
     with closing(bootstrap.store(visit.settings).key_store()) as audit:
         audit.record(AuditEntry(at=visit.now, act=act, actor=visit.session.actor, detail=names))
+
+
+def _record_doubts(visit: Visit, brought: BroughtIn, stage: Checked) -> None:
+    """Write to the audit log which doubts about the records were shown and accepted. Values of the file are none."""
+    doubts = [str(describe(doubt)) for doubt in stage.shown.doubts]
+    detail = f"{brought.name}: {'; '.join(doubts)}" if doubts else brought.name
+    with closing(bootstrap.store(visit.settings).key_store()) as audit:
+        audit.record(AuditEntry(at=visit.now, act=Act.DELIVERY_ACCEPTED, actor=visit.session.actor, detail=detail))
 
 
 def _read_again(visit: Visit, brought: BroughtIn) -> ConsoleResponse:
@@ -305,6 +315,8 @@ def accept(visit: Visit) -> ConsoleResponse:
         if brought.stage is not stage:
             return redirect(f"{IMPORT_PATH}/{brought.import_id}")
         _record(visit, Act.FILE_ACCEPTED, brought)
+        if stage.doubts:
+            _record_doubts(visit, brought, stage)
         _remember(visit, brought, stage)
         import_steps.hand_over(visit.settings, brought, stage, visit.now, is_accepted=is_accepted)
     except (OSError, ImportFailed, StoreUnavailable, StoreMismatch) as error:

@@ -4,6 +4,7 @@ The console reads no export and writes no bill. The importer's limited process c
 checks, and the accepted records go to the watched folder or, without one, to such a process.
 """
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -32,7 +33,8 @@ from counterfoil.console.imports import (
     Stage,
 )
 from counterfoil.conversions import conversion_limits, known_bases, known_franchises, known_shops
-from counterfoil.domain.open_items import accepted_item
+from counterfoil.domain.acceptances import NO_DOUBTS, AcceptedRecords, ShownDoubts, accepted_item
+from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import NOTHING_SET
 from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import ConversionRequest, InputFile
@@ -91,15 +93,17 @@ class _LoaderResult(Struct, rename="camel"):
     doubts: list[str]
     texts: list[FormText] = []
     """What the doubts were made of."""
+    shown: ShownDoubts = NO_DOUBTS
 
 
 class _LoadHeld(Exception):
     """The records differ sharply from earlier ones, or would replace other bills. Nothing of them is loaded."""
 
-    def __init__(self, doubts: Sequence[str], texts: Sequence[FormText]) -> None:
+    def __init__(self, doubts: Sequence[str], texts: Sequence[FormText], shown: ShownDoubts) -> None:
         super().__init__(*doubts)
         self.doubts = tuple(doubts)
         self.texts = tuple(texts)
+        self.shown = shown
 
 
 def begin_reading(settings: Settings, brought: BroughtIn) -> threading.Thread:
@@ -325,6 +329,7 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
         rejected=result.rejected,
         doubts=tuple(doubts),
         texts=texts,
+        shown=result.shown,
         records=records,
     )
 
@@ -370,14 +375,19 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
     folder = Path(settings.console_deliveries).expanduser() if settings.console_deliveries else None
     handed = HandedOver(name=checked.records.name, folder=folder, totals=checked.totals, tally=checked.tally, at=now)
     if folder is not None:
-        _deliver(checked.records, folder)
+        shown = checked.shown if is_accepted else NO_DOUBTS
+        _add_item(settings, accepted_item(handed.name, _accepted(checked.records, shown)))
+        try:
+            _deliver(checked.records, folder)
+        except OSError:
+            _close_item(settings, handed.name)
+            raise
         brought.stage = handed
         brought.delete_files()
         return
     arguments = ["--accept-change"] if is_accepted else []
     # Until the load begins, the item is all that says that somebody has accepted the file.
-    with closing(bootstrap.store(settings).ledger()) as ledger:
-        ledger.add_items([accepted_item(handed.name)])
+    _add_item(settings, accepted_item(handed.name))
     try:
         process = _start_loader(settings, "load", checked.records, arguments)
     except OSError:
@@ -387,6 +397,17 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
     work = (settings, brought, checked, handed, process)
     brought.loader = threading.Thread(target=_load, args=work, name="load", daemon=True)
     brought.loader.start()
+
+
+def _add_item(settings: Settings, item: OpenItem) -> None:
+    with closing(bootstrap.store(settings).ledger()) as ledger:
+        ledger.add_items([item])
+
+
+def _accepted(records: Path, shown: ShownDoubts) -> AcceptedRecords:
+    with records.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return AcceptedRecords(digest, records.stat().st_size, shown)
 
 
 def _deliver(records: Path, folder: Path) -> None:
@@ -414,7 +435,7 @@ def _load(
         result = _result_of(process, brought, is_check=False)
     except _LoadHeld as held:
         _close_item(settings, handed.name)
-        brought.stage = replace(checked, doubts=held.doubts, texts=held.texts)
+        brought.stage = replace(checked, doubts=held.doubts, texts=held.texts, shown=held.shown)
         return
     except ConversionFailed as error:
         brought.stage = _failed(error, accepted_as=handed.name)
@@ -476,7 +497,7 @@ def _result_of(process: "subprocess.Popen[bytes]", brought: BroughtIn, *, is_che
             raise ConversionFailed(NO_RESULT(status=process.returncode)) from None
         raise ConversionFailed(lines[-1].removeprefix("counterfoil: ")) from None
     if not is_check and process.returncode == SUDDEN_CHANGE:
-        raise _LoadHeld(result.doubts, result.texts)
+        raise _LoadHeld(result.doubts, result.texts, result.shown)
     return result
 
 

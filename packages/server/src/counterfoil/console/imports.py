@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from counterfoil.domain.acceptances import NO_DOUBTS, ShownDoubts
 from counterfoil.domain.audit import Actor
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import ShopSettings
@@ -92,6 +93,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     """Why the store would not take them without asking."""
     texts: tuple[FormText, ...] = ()
     """What the doubts were made of."""
+    shown: ShownDoubts = NO_DOUBTS
+    """The doubts as a watcher compares them with those that it finds."""
     records: Path
 
 

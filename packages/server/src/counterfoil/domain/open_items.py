@@ -4,7 +4,7 @@ An item stays open until its own file is loaded, or the operator closes it. An u
 another load has begun, stays open until a load of the same source has finished. That another file of the same name was
 loaded, or that the file is gone, says nothing about its records.
 
-A file that was accepted in the console is an item (`not_begun`) until its load begins.
+A file that was accepted in the console is an item (`not_begun`) until its load begins: see `acceptances.py`.
 """
 
 import re
@@ -175,11 +175,6 @@ def limited(counts: Mapping[str, int]) -> dict[str, int]:
     if others := sum(counts.values()) - sum(first.values()):
         first[OTHER_FILES] = first.get(OTHER_FILES, 0) + others
     return first
-
-
-def accepted_item(name: str) -> OpenItem:
-    """Return the item of a file that was accepted in the console and is loaded under this name."""
-    return OpenItem(identity=f"accepted {name}", kind="not_begun", files={name: 0})
 
 
 def oldest(items: Sequence[OpenItem]) -> int | None:

@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -199,11 +200,29 @@ class File(_Stream):
     def close(self) -> None:
         """Delete what was written to read the file. It is not read again."""
 
+    def copy_to(self, copy: BinaryIO, size: int) -> str:
+        """Write the first bytes of the file, at most so many, to a copy, and return the digest of the copy."""
+        digest = sha256()
+        with self._open() as raw:
+            for start in range(0, size, BUFFER_BYTES):
+                self.on_read()
+                part = raw.read(min(BUFFER_BYTES, size - start))
+                digest.update(part)
+                copy.write(part)
+        copy.flush()
+        return digest.hexdigest()
+
     def _open(self) -> BinaryIO:
         try:
             return self._opened()
         except OSError as error:
             raise SourceError(f"cannot read {self.name}: {error.strerror}.") from error
+
+
+class ConvertedFile(File):
+    """Source records that were converted from an export: the numbers of its bills may begin again."""
+
+    is_export = True
 
 
 class SourceFiles(Struct, frozen=True):
