@@ -12,8 +12,8 @@ import pytest
 from cli.command import SHOPS, Command, on_terminal
 from cli.watched_folder import Watched, bills, names
 from counterfoil import bootstrap
-from counterfoil.cli.load import StoreLoader
 from counterfoil.cli.load_run import LoadReport, new_rejects_file, run_load
+from counterfoil.cli.store_loader import StoreLoader
 from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import open_source

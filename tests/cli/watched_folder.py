@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.command import PYTHON, SHOPS
-from counterfoil.cli.load import StoreLoader
+from counterfoil.cli.store_loader import StoreLoader
 from counterfoil.ingest.sources import SOURCE_RECORDS, FileSet, SourceFiles
 from counterfoil.ingest.spool import SETTLE_MS, Spool
 from counterfoil.ingest.watching import FolderWatch

@@ -19,7 +19,7 @@ import pytest
 from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
-from counterfoil.cli.load import StoreLoader
+from counterfoil.cli.store_loader import StoreLoader
 from counterfoil.console import import_steps, imports
 from counterfoil.console.form_texts import form_text
 from counterfoil.console.rendering import templates
