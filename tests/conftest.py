@@ -3,6 +3,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,10 @@ ENOUGH_BYTES = 2_000_000_000
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if _is_test_process(config):
+        # Registered first, so it runs after the servers of the tests were stopped.
+        atexit.register(_end_at_once)
     # Nearly all objects created while tests are collected are needed until the end, so there is little garbage to find.
     gc.disable()
     # These health checks would fail: a busy machine generates examples slowly, and all examples of a test share one
@@ -44,6 +48,18 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
+def _is_test_process(config: pytest.Config) -> bool:
+    """Return whether pytest-xdist started this process to run tests. Its exit status is not used."""
+    return hasattr(config, "workerinput")
+
+
+def _end_at_once() -> None:
+    """End the process without releasing all of its objects, which takes more than a second of processor time."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
@@ -51,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     # Frozen objects are not examined again, so a garbage collection looks only at objects that are created later.
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
@@ -59,7 +75,8 @@ def pytest_collection_finish() -> None:
 
     # Otherwise DuckDB would report at exit that its objects were never released. Not earlier, because pytest collects
     # garbage twice after the last test, and each time would examine all objects.
-    atexit.register(gc.unfreeze)
+    if not _is_test_process(session.config):
+        atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session", autouse=True)
