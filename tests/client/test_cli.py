@@ -17,9 +17,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import records as r
+from actors import OPERATOR
 from broken_store import table_missing
 from client.pulled_copy import PLENTY
 from client.targets import postgres_url
+from counterfoil import key_issuing
 from counterfoil.program.main import program
 from running_service import RunningService, free_port
 from waiting import until
@@ -225,6 +227,15 @@ def test_a_refused_first_request_is_reported_and_leaves_no_files_behind(
     assert reference in result.stderr
     assert json.loads(result.stdout)["requests"] == 1
     assert sorted(copy_owner.folder.rglob("*")) == before
+
+
+def test_a_key_that_is_refused_is_reported_with_what_to_do(copy_owner: CopyOwner) -> None:
+    service, key = copy_owner.service, copy_owner.key_file.read_text()
+    key_issuing.revoke(service.key_store, key.split("_")[2], service.clock.now_ms(), OPERATOR)
+    service.clock.advance(1)
+    assert "ask your operator for a new key" in copy_owner("pull", status=1).stderr
+    copy_owner.key_file.write_text(UNKNOWN_KEY)
+    assert "it may be mistyped or cut off" in copy_owner("pull", status=1).stderr
 
 
 def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: CopyOwner) -> None:

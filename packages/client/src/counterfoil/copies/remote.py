@@ -169,10 +169,20 @@ def exit_status(error: BaseException) -> ExitStatus:
     return ExitStatus("failed", FAILED, text)
 
 
+# What to do about a key that is refused, by the code of the error.
+_ADVICE_ON_KEYS = {
+    "key_revoked": "ask your operator for a new key. The copy stays as it is.",
+    "invalid_key": "compare the key with the one that your operator gave you: it may be mistyped or cut off.",
+}
+
+
 def print_error(outcome: ExitStatus, resume_note: str) -> None:
     """Print the error, if there is one, and `resume_note` if the next run can go on where this one ended."""
     if outcome.error:
         print_message(outcome.error)
+    advice = _ADVICE_ON_KEYS.get(outcome.status)
+    if advice:
+        print_note(advice)
     if outcome.status == "interrupted" or (
         outcome.exit_code in (QUOTA_SPENT, UNREACHABLE) and outcome.status not in ("target", "then")
     ):
