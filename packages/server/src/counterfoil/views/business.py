@@ -132,7 +132,7 @@ def _usual_net(day: ComparedDay) -> Decimal | None:
 
 
 DAYS: Sequence[ListColumn[ComparedDay]] = (
-    ListColumn("day", lambda day: day.day.isoformat(), page=translatable("Day")),
+    ListColumn("day", lambda day: day.day.isoformat(), page=translatable("Calendar day")),
     ListColumn("bills", kind="number", page=translatable("Bills")),
     ListColumn("usualBills", _usual_bills, "number", page=translatable("Usual bills")),
     ListColumn("net", kind="number", page=translatable("Net")),

@@ -16,7 +16,7 @@ from counterfoil.views.loads import find
 How = Literal["remove", "void"]
 DAYS = (
     ListColumn[DayOfUndo]("shopId", page=translatable("Shop")),
-    ListColumn[DayOfUndo]("day", lambda found: found.day or "", page=translatable("Day")),
+    ListColumn[DayOfUndo]("day", lambda found: found.day or "", page=translatable("Calendar day")),
     ListColumn[DayOfUndo]("bills", kind="number", page=translatable("Bills")),
     ListColumn[DayOfUndo]("net", kind="number", page=translatable("Net")),
 )
