@@ -354,3 +354,33 @@ def test_a_row_for_each_day_may_be_its_sum(tmp_path: Path) -> None:
     assert made_of(tmp_path, export, daily="bills").totals
     assert "sums of days" in made_of(tmp_path, export, daily="days").advice
     assert not made_of(tmp_path, export.replace("2026-11-08", "2026-11-07")).open
+
+
+def test_an_item_with_a_negative_quantity_and_a_positive_amount_is_refused(tmp_path: Path) -> None:
+    export = """Receipt,Date,Item,Qty,Amount
+1001,2026-11-13 12:04,Tea,1,10.50
+1001,2026-11-13 12:04,Cake,2,21.00
+1002,2026-11-13 18:30,Cake,-2,21.00
+1002,2026-11-13 18:30,Soup,3,30.30
+"""
+    assert "Line 4 of export.csv has the quantity -2 and the amount 21.00" in made_of(tmp_path, export).advice
+    negative = made_of(tmp_path, export.replace("-2,21.00", "-2,-21.00"))
+    assert negative.totals
+    assert negative.totals.net == "40.80"
+
+
+def test_a_discount_in_per_cent_is_not_lost_where_only_prices_make_the_total(tmp_path: Path) -> None:
+    export = """Receipt,Date,Item,Qty,Price,Disc %
+1001,2026-11-13 12:04,Tea,1,10.50,0%
+1001,2026-11-13 12:04,Cake,2,21.00,10%
+1002,2026-11-13 18:30,Cake,2,21.00,10%
+1002,2026-11-13 18:30,Soup,3,30.30,0%
+"""
+    assert "Disc % has percentages as text" in made_of(tmp_path, export).advice
+
+
+def test_a_column_that_counts_the_rows_is_no_amount(tmp_path: Path) -> None:
+    rows = [f"{row},{1001 + row},2026-11-13 12:{row:02},{row + 10}.25" for row in range(6)]
+    made = made_of(tmp_path, "\n".join([",Receipt,Date,Total", *rows, ""]))
+    assert not made.open
+    assert made.totals

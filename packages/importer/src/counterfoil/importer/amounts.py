@@ -149,7 +149,7 @@ class StatedAmounts(AmountColumns):
         is_mark = len(column.distinct) > 0 and is_flag_column(column)
         is_reference = bool(column.distinct) and all(map(bills.refers_to_bill, column.distinct))
         is_group = column.is_whole and (ranks.names_group(column) or ranks.is_bare_number(column))
-        return not (is_mark or is_reference or is_group or ranks.is_no_amount(column))
+        return not (is_mark or is_reference or is_group or column.counts_rows or ranks.is_no_amount(column))
 
     def parts(self) -> list[AmountSeries]:
         """Return the charges, discounts and fees that the headings or the arithmetic show."""

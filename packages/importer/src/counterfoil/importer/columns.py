@@ -19,6 +19,7 @@ from counterfoil.importing.values import POINT, NumberFormat, UnreadableCell, nu
 
 SCALE = 10_000
 """Amounts are whole numbers of this part of the currency's unit."""
+FEWEST_COUNTED = 5
 FEW_VALUES = 40
 ANY_CENTURY = cell_values.ANY_CENTURY
 _HAS_MARK = re.compile("[:.]")
@@ -77,6 +78,14 @@ class TableColumn:
     def is_whole(self) -> bool:
         """Whether no number is written with decimals or separators."""
         return not any(_MARKED_DECIMALS.search(value) for value in self.counts)
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        """Whether its numbers are those of many rows, from 0 or 1 on, as programs write them."""
+        if len(self.values) < FEWEST_COUNTED or self.values[0] not in ("0", "1"):
+            return False
+        first = int(self.values[0])
+        return all(value == str(first + row) for row, value in enumerate(self.values))
 
     @cached_property
     def has_decimals(self) -> bool:

@@ -369,7 +369,8 @@ class PaidAmounts(StatedAmounts):
         if not known.issuperset(prices):
             return None
         for column in table.columns.values():
-            if ranks.may_be(column, "discount") and any(value.endswith("%") for value in column.distinct):
+            is_discount = ranks.may_be(column, "discount") or ranks.is_rate_of_discount(column)
+            if is_discount and any(value.endswith("%") for value in column.distinct):
                 return column.name
         return None
 

@@ -23,7 +23,7 @@ from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importer.paid import PaidAmounts
 from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
 from counterfoil.importer.reading import headings_missing, read_table
-from counterfoil.importer.series import AmountSeries
+from counterfoil.importer.series import LINE, AmountSeries
 from counterfoil.importer.shop_zones import DEFAULT_ZONE
 from counterfoil.importer.shops import Shops, find_shops
 from counterfoil.importer.state_search import find_states
@@ -136,6 +136,7 @@ class ExportReading:
         )
         self._refuse_joined_rows()
         self.net: AmountSeries = self._in_cents(self.amounts.decide_net(), places)
+        self._refuse_negative_quantities()
         self.sums = self._find_sums()
         self.days: Days = find_days(self.bills, self.interview, today)
         self.times = local_times(self.bills, self.days)
@@ -210,6 +211,29 @@ class ExportReading:
                     line=table.line(row),
                 )
             )
+
+    def _refuse_negative_quantities(self) -> None:
+        """Refuse items that were returned, as their quantity says, but count as sold."""
+        quantity = self.bills.ranks.first("qty")
+        if quantity is None or not self.bills.is_flat or self.net.level != LINE or self.net.is_product:
+            return
+        table = self.bills.table
+        columns = [table.columns[name] for name in self.net.columns if name in table.columns]
+        for bill in self.amounts.sales:
+            for row in self.bills.rows[bill]:
+                are_sold = bool(columns) and all(column.amount(row) > 0 for column in columns)
+                if quantity.amount(row) >= 0 or not are_sold or self.states.is_cancelled(self.bills, row):
+                    continue
+                raise NeedsOtherReport(
+                    sentence(
+                        "Line {line} of {table} has the quantity {quantity} and the amount {amount}, so that nothing "
+                        "shows whether it was paid back. Export what was returned with negative amounts.",
+                        line=table.line(row),
+                        table=table.name,
+                        quantity=quantity.values[row],
+                        amount=columns[0].values[row],
+                    )
+                )
 
     def _in_cents(self, net: AmountSeries, places: int) -> AmountSeries:
         """Return the net in the decimals of the currency, in which it was paid, or ask whether to round it."""
