@@ -279,7 +279,7 @@ def _settled(folder: Path, name: Name) -> sqlite3.Connection:
 
 def uri(folder: Path, name: Name, mode: str) -> str:
     """Return the address of a database for SQLite. Raise if SQLite would apply files that Counterfoil did not write."""
-    # A command opens a dozen files. `Path.resolve` and `Path.as_uri` would take half of the time of opening one.
+    # A command opens about ten files, and `Path.resolve` with `Path.as_uri` takes nearly twice as long.
     path = os.path.realpath(folder / f"{name}.sqlite3")
     _require_own_files(path, PAGE_BYTES[name])
     return f"file://{quote_from_bytes(os.fsencode(path))}?mode={mode}"
