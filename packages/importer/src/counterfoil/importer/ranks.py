@@ -293,6 +293,7 @@ class Ranks:
         if self.heading_state(column) in (VOID, REFUND):
             return []
         is_spoken = role in ("method", "channel", "type")
+        are_few_ways = role == "method" and len(column.distinct) <= FEW_VALUES
         found = []
         for value in column.distinct:
             if is_item and headings.charge_of(value) == "tip":
@@ -300,8 +301,7 @@ class Ranks:
             is_exception = headings.exception_in(value, is_item=is_item, is_name=is_name)
             # A remark such as `hold the ice` says nothing about the bill.
             is_open = is_spoken and not headings.channel_of(value) and headings.status_of(value) == SKIP
-            is_named_way = headings.names_payment(value) or headings.flag_of(value)
-            is_unknown_way = role == "method" and not is_named_way and len(column.distinct) <= FEW_VALUES
+            is_unknown_way = are_few_ways and not (headings.names_payment(value) or headings.flag_of(value))
             if is_exception or is_open or is_unknown_way:
                 found.append(value)
         return found

@@ -27,8 +27,11 @@ def total_rows(table: ExportTable, ranks: Ranks) -> tuple[set[int], bool]:
 
 
 def _is_plain(numbers: list[TableColumn], dated: list[TableColumn], row: int) -> bool:
-    """Return whether a row has a number with a digit and a day, as nearly all bills do."""
-    return any(column.values[row][:1].isdigit() for column in numbers) and _has_day(dated, row)
+    """Return whether a row has the number of a bill and a day, as nearly all bills do."""
+    cells = [column.values[row] for column in numbers]
+    has_digits = any(cell[:1].isdigit() for cell in cells)
+    has_number = has_digits or (any(cells) and not any(map(is_total_label, cells)))
+    return has_number and _has_day(dated, row)
 
 
 def _is_total(cells: dict[str, str], numbers: list[TableColumn], dated: list[TableColumn], row: int) -> bool:
