@@ -1,5 +1,6 @@
 """An operator without a terminal brings in files: questions, totals, acceptance, and what becomes of them."""
 
+import ast
 import json
 import os
 import re
@@ -19,8 +20,9 @@ import pytest
 from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
+from counterfoil.cli import load_run
 from counterfoil.cli.store_loader import StoreLoader
-from counterfoil.console import import_steps, imports
+from counterfoil.console import import_steps, import_words, imports
 from counterfoil.console.form_texts import form_text
 from counterfoil.console.rendering import templates
 from counterfoil.console.texts import Texts
@@ -28,8 +30,10 @@ from counterfoil.domain.acceptances import accepted_item
 from counterfoil.domain.audit import Act, Actor
 from counterfoil.domain.open_items import LOAD_BEGINS_MS, OpenItem
 from counterfoil.importer.form import Form
+from counterfoil.importing import checks
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES
 from counterfoil.importing.sentences import FormText
+from counterfoil.ingest import converted_exports
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine import private_listener
@@ -721,6 +725,72 @@ def test_an_acceptance_counts_once(console_of_folder: RunningConsole, evening: O
     take(console_of_folder)
     assert [item.kind for item in reads(console_of_folder).open_items()] == ["held"]
     assert len(reads(console_of_folder).loads(10)) == 3
+
+
+def test_new_shops_have_the_names_that_the_file_has_for_them(alice: Operator) -> None:
+    address = brought(alice, ("asked.csv", ASKED))
+    send(alice, f"{address}/answers", **{"answer:net": "Subtotal + VAT + Tip"})
+    settled(alice, address, "reading")
+    facts = {"other:timezone": "Asia/Bangkok", "other:franchise": "g", "other:closing": "03:00"}
+    send(alice, f"{address}/answers", **facts)
+    assert settled(alice, address, "reading")["state"] == "checked"
+    totals = alice.page(address).partition("Totals per day and shop")[2]
+    assert "Old Town" in totals
+    assert "old-town" not in totals
+
+
+def test_the_page_shows_how_many_rows_bills_are_made_of_and_how_much_is_compared(
+    console: RunningConsole, alice: Operator
+) -> None:
+    address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
+    found = console.app._imports.find(address.rpartition("/")[2])
+    assert found is not None
+    # As it is while a large file is read: nothing of it can be seen in a test that does not take a minute.
+    found.stage = imports.ReadingFiles()
+    found.rows, found.records, found.line = 40_000, 3_000, 10_000
+    page = alice.page(address)
+    assert '<progress max="100" value="25"' in page
+    assert "10,000 of 40,000 rows" in page
+    found.stage = imports.ReadingFiles(is_comparing=True)
+    found.compared = 70
+    assert '<progress max="100" value="70"' in alice.page(address)
+
+
+def test_the_latest_record_has_a_line_of_the_file(console: RunningConsole, alice: Operator, monkeypatch: Any) -> None:
+    monkeypatch.setattr(converted_exports, "RECORDS_PER_CALL", 1)
+    address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
+    found = console.app._imports.find(address.rpartition("/")[2])
+    assert found is not None
+    assert 1 < found.line <= LOYVERSE.read_bytes().count(b"\n")
+    send(alice, f"{address}/answers", **FACTS)
+    assert settled(alice, address, "reading")["state"] == "checked"
+    assert found.compared in range(101)
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+def test_a_file_that_cannot_be_read_is_explained_without_commands(console: RunningConsole, language: str) -> None:
+    operator = console.operator("alice", language)
+    address = brought(operator, ("receipts.csv", LOYVERSE.read_bytes().replace(b"11/14/26 6:20", b"14/11/26 6:20")))
+    found = operator.json(f"{address}.json")
+    assert (found["state"], "--date-order" in found["problem"]) == ("failed", True)
+    page = operator.page(address)
+    assert not COMMAND_WORDS.search(page.partition("<main")[2].partition("</main>")[0].partition("<details")[0])
+    assert 'name="again"' in page
+    send(operator, f"{address}/answers", again="all")
+    # Now it is read like a file of which nobody has said anything.
+    assert settled(operator, address, "reading")["form"] is not None
+
+
+COMMAND_WORDS = re.compile(r"--[a-z]|mapping|checks\.|dates\.order|file\.[a-z]|bill\.id|`counterfoil")
+
+
+def test_the_console_has_words_of_its_own_for_what_the_importer_advises_at_a_command_line() -> None:
+    sources = [*Path(checks.__file__).parent.glob("*.py"), Path(load_run.__file__)]
+    text = "\n".join(ast.unparse(ast.parse(path.read_text("utf-8"))) for path in sources)
+    for advice, words in import_words.CONSOLE_WORDS.items():
+        assert repr(advice) in text, f"no source has {advice}"
+        assert not COMMAND_WORDS.search(words.replace("{mapping}", "")), words
+        assert set(re.findall(r"{\w+}", words)) <= set(re.findall(r"{\w+}", advice))
 
 
 # --- in Thai ---------------------------------------------------------------------------------

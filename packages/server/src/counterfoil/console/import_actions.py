@@ -208,6 +208,12 @@ def answer(visit: Visit) -> ConsoleResponse:
         brought.answers.pop(withdrawn, None)
         brought.given.pop(withdrawn, None)
         return _read_again(visit, brought)
+    if "again" in form:
+        brought.is_unknown = True
+        brought.answers.clear()
+        brought.given.clear()
+        brought.forget_export()
+        return _read_again(visit, brought)
     if "forget" in form:
         brought.facts = None
         return _read_again(visit, brought)

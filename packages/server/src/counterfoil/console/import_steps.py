@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -109,7 +110,7 @@ class _LoadHeld(Exception):
 def begin_reading(settings: Settings, brought: BroughtIn) -> threading.Thread:
     """Convert the files in another thread, with all answers that were given. The stage says what comes of it."""
     brought.stage = ReadingFiles()
-    brought.rows = brought.records = 0
+    brought.rows = brought.records = brought.line = brought.compared = 0
     thread = threading.Thread(target=_read, args=(settings, brought), name="import", daemon=True)
     thread.start()
     return thread
@@ -276,8 +277,9 @@ def _converted(settings: Settings, brought: BroughtIn, request: ConversionReques
     def note_progress(rows: int) -> None:
         brought.rows = rows
 
-    def note_records(records: int) -> None:
+    def note_records(records: int, line: int) -> None:
         brought.records = records
+        brought.line = line
 
     return convert(
         request,
@@ -316,8 +318,9 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
             out.write(line.text + b"\n")
     tally = export.tally
     doubts = [_wrong_total(total) for total in tally.wrong_totals]
-    process = _start_loader(settings, "check", records, ["--other-ids"] if export.has_other_ids else [])
-    result = _result_of(process, brought, is_check=True)
+    with records.open("rb") as opened:
+        process = _start_loader(settings, "check", opened, ["--other-ids"] if export.has_other_ids else [])
+        result = _result_of(process, brought, compared=opened)
     texts = (*texts_of(doubts), *result.texts)
     doubts += result.doubts
     return Checked(
@@ -389,7 +392,8 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
     # Until the load begins, the item is all that says that somebody has accepted the file.
     _add_item(settings, accepted_item(handed.name))
     try:
-        process = _start_loader(settings, "load", checked.records, arguments)
+        with checked.records.open("rb") as opened:
+            process = _start_loader(settings, "load", opened, arguments)
     except OSError:
         _close_item(settings, handed.name)
         raise
@@ -432,7 +436,7 @@ def _load(
 ) -> None:
     """Wait for the process that loads. If its load has not begun, the item of the file says why."""
     try:
-        result = _result_of(process, brought, is_check=False)
+        result = _result_of(process, brought, compared=None)
     except _LoadHeld as held:
         _close_item(settings, handed.name)
         brought.stage = replace(checked, doubts=held.doubts, texts=held.texts, shown=held.shown)
@@ -461,29 +465,37 @@ def _change_item(settings: Settings, name: str, **changes: str) -> None:
 
 
 def _start_loader(
-    settings: Settings, action: str, records: Path, arguments: Sequence[str]
+    settings: Settings, action: str, records: BinaryIO, arguments: Sequence[str]
 ) -> "subprocess.Popen[bytes]":
     """Start the process that checks or loads. It needs neither the console nor the path of the records any more."""
-    command = [sys.executable, "-P", "-m", LOADER, action, *arguments, records.name]
-    with records.open("rb") as opened:
-        return subprocess.Popen(
-            command,
-            stdin=opened,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=_environment(settings),
-            # Ctrl-C in a terminal stops the console, and not a load that a person has accepted.
-            start_new_session=action == "load",
-        )
+    command = [sys.executable, "-P", "-m", LOADER, action, *arguments, Path(records.name).name]
+    return subprocess.Popen(
+        command,
+        stdin=records,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(settings),
+        # Ctrl-C in a terminal stops the console, and not a load that a person has accepted.
+        start_new_session=action == "load",
+    )
 
 
-def _result_of(process: "subprocess.Popen[bytes]", brought: BroughtIn, *, is_check: bool) -> _LoaderResult:
-    """Return what the process says when it ends. Raise `ConversionFailed` if it has failed."""
+def _result_of(process: "subprocess.Popen[bytes]", brought: BroughtIn, *, compared: BinaryIO | None) -> _LoaderResult:
+    """Return what the process says when it ends. Raise `ConversionFailed` if it has failed.
+
+    `compared` is the file that a check reads, of which the page says how much is compared.
+    """
+    is_check = compared is not None
     while True:
         try:
             printed, said = process.communicate(timeout=0.25)
             break
         except subprocess.TimeoutExpired:
+            if compared:
+                # The process reads the same open file, so its position is ours, too.
+                size = os.fstat(compared.fileno()).st_size
+                position = os.lseek(compared.fileno(), 0, os.SEEK_CUR)
+                brought.compared = max(brought.compared, 100 * position // max(size, 1))
             # A load goes on, also if nobody follows it any more.
             if brought.is_discarded and is_check:
                 process.terminate()

@@ -171,6 +171,10 @@ class BroughtIn(Struct, kw_only=True):
     """How many rows were read so far."""
     records: int = 0
     """How many records were made of them so far."""
+    line: int = 0
+    """The line of the latest of these records."""
+    compared: int = 0
+    """Which share of the records was compared with the store so far, in percent."""
     is_discarded: bool = False
     loader: threading.Thread | None = None
     """What waits for the process of our own that loads the records."""
@@ -190,6 +194,11 @@ class BroughtIn(Struct, kw_only=True):
     def percent_read(self) -> int | None:
         """Return which share of the lines was read. A workbook does not say before how many it has."""
         return min(100, 100 * self.rows // self.lines) if self.lines else None
+
+    @property
+    def rows_made(self) -> int | None:
+        """Return of how many rows the bills are made. Those of several files are joined, so it is not known."""
+        return min(self.line, self.rows) if len(self.files) == 1 and self.rows else None
 
     def take_answers(self, form: Form, answers: Mapping[str, str]) -> None:
         """Keep answers to the questions of a form."""

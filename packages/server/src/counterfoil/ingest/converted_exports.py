@@ -86,6 +86,8 @@ class ImportTally(Struct):
     rejects_file: Path | None = None
     new_shops: list[str] = []
     """The IDs of the shops that the export names and the store does not know."""
+    names_of_shops: dict[str, str] = {}
+    """The names that the export has for shops, by their IDs."""
     known_shops: list[str] = []
     """The IDs of the shops that the export names and the store knows already."""
     recognised: dict[str, str] = {}
@@ -143,6 +145,7 @@ class _Converted(Struct):
     kind: str
     id: str = ""
     timezone: str | None = None
+    name: object = None
     provider_id: str | None = msgspec.field(default=None, name="providerId")
     amounts: _Amounts | None = None
 
@@ -219,6 +222,8 @@ class ConvertedExport(Source):
         self.tally = ImportTally()
         self.notes: list[str] = []
         """What the operator must know of the export."""
+        self.line = 0
+        """The line of the latest record."""
         self.preview: PreviewMessage | None = None
         """The first rows of a known table, if they were asked for."""
         self.has_shop_without_zone = False
@@ -279,6 +284,9 @@ class ConvertedExport(Source):
         is_bill = counted.kind == "bill"
         if is_bill and counted.amounts and counted.amounts.net is not None:
             self._net += counted.amounts.net
+        self.line = answer.line
+        if counted.kind == "shop" and isinstance(counted.name, str):
+            self.tally.names_of_shops[counted.id] = printable(counted.name)
         if answer.is_found_shop is True:
             if self._is_known(counted.id):
                 self.tally.known_shops.append(counted.id)
@@ -406,12 +414,13 @@ def convert(
     command: Sequence[str] = OWN_CONVERTER,
     on_wait: Callable[[], None] = lambda: None,
     on_progress: Callable[[int], None] = lambda _: None,
-    on_records: Callable[[int], None] = lambda _: None,
+    on_records: Callable[[int, int], None] = lambda _records, _line: None,
 ) -> ConvertedExport:
     """Return the converted export. Its records are in a private file in the folder, or in that of temporary files.
 
     `on_progress` is called with the rows that were read so far and then, as bills are made of them, `on_records` with
-    the records. Raise `ConversionFailed` if the export cannot be converted completely, and whatever `on_wait` raises.
+    the records and the line of the latest one. Raise `ConversionFailed` if the export cannot be converted completely,
+    and whatever `on_wait` raises.
     """
 
     def new_export() -> ConvertedExport:
@@ -473,7 +482,7 @@ def _convert(
     command: Sequence[str],
     on_wait: Callable[[], None],
     on_progress: Callable[[int], None],
-    on_records: Callable[[int], None],
+    on_records: Callable[[int, int], None],
 ) -> ConvertedExport:
     process = taken(command)
     is_first = process.conversions == 0
@@ -484,7 +493,7 @@ def _convert(
             else:
                 export.add(answer)
                 if export.record_count % RECORDS_PER_CALL == 0:
-                    on_records(export.record_count)
+                    on_records(export.record_count, export.line)
     except BaseException as error:
         export.close()
         if isinstance(error, MemoryFull) and not is_first:

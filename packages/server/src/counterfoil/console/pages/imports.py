@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 
 from counterfoil.console.import_steps import difference_of
+from counterfoil.console.import_words import CONSOLE_WORDS
 from counterfoil.console.imports import (
     KEPT_MS,
     Asking,
@@ -169,6 +170,19 @@ class ImportView(Struct, frozen=True, kw_only=True):
         if self.checked:
             return self.checked.totals
         return self.handed.totals if self.handed else None
+
+    @property
+    def may_ask_again(self) -> bool:
+        """Whether the file does not fit the answers that are kept, so that other answers may help."""
+        if self.failed is None or self.failed.accepted_as or self.brought.is_unknown:
+            return False
+        return any(made.template in CONSOLE_WORDS for made in self.failed.texts)
+
+    @property
+    def names_in_file(self) -> Mapping[str, str]:
+        """The names that the file has for shops, by their IDs."""
+        tally = self.tally or (self.brought.export.tally if self.brought.export else None)
+        return tally.names_of_shops if tally else {}
 
     @property
     def has_records(self) -> bool:
