@@ -18,7 +18,7 @@ import pytest
 from cli.command import SHOPS, Command
 from cli.watched_folder import Watched, names, reasons
 from counterfoil.cli import load as load_command
-from counterfoil.cli import load_exports
+from counterfoil.cli import load_exports, store_loader
 from counterfoil.cli.load_exports import ExportRequest, export_files
 from counterfoil.importer import protocol
 from counterfoil.importing.mapping import KnownBase
@@ -337,7 +337,7 @@ def test_an_export_stays_in_the_folder_until_a_full_disk_has_space_again(
         monkeypatch.setattr(load_exports.ExportFile, "_copied", copied_to_full_disk)
     else:
         monkeypatch.setattr(load_exports, "convert", converted_on_full_disk)
-    monkeypatch.setattr(load_command, "FIRST_RETRY_SEC", 0.01)
+    monkeypatch.setattr(store_loader, "FIRST_RETRY_SEC", 0.01)
     assert take({"day.csv": daily_file(1)[0]}) == []
     assert attempts == [True, True]
     assert counterfoil.stored() == (BILLS_A_DAY, daily_file(1)[1])

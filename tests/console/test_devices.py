@@ -341,7 +341,9 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(filled: FilledConsole
         "/find",
     )
     sent_to = re.findall(r'action="([^"#]*)', "".join(map(operator.page, paths)))
-    assert [pattern for pattern in ACTIONS if not any(re.fullmatch(pattern, path) for path in sent_to)] == []
+    missing = [pattern for pattern in ACTIONS if not any(re.fullmatch(pattern, path) for path in sent_to)]
+    # This form is on the page of members that were loaded into a base without shops: see test_imports.py.
+    assert [pattern.rpartition("/")[2] for pattern in missing] == ["base"]
 
 
 # --- HTTPS ------------------------------------------------------------------------
