@@ -115,8 +115,8 @@ def on_own_terminal(*arguments: str, nohup: bool = False, **environment: str) ->
     command = [*PYTHON, *arguments]
     process, terminal = pty.fork()
     if process == 0:
-        if nohup:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # The tests themselves may have been started with nohup.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
         os.execve(command[0], command, os.environ | environment)  # noqa: S606 - a shell would not pass on SIGHUP
     try:
         yield process, terminal
