@@ -5,7 +5,6 @@ change is lost (docs/own-client.md). A pass without a mark delivers everything. 
 its shops, the bill is deleted, but only when the pass ends, so the copy does not become empty in the meantime.
 """
 
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,9 +25,6 @@ from counterfoil.client.models import Page
 from counterfoil.client.pull_state import BaseState, Origin, State, Tally, seconds_between
 from counterfoil.client.sinks.sql import Sink
 from counterfoil.client.tables import TABLES
-
-_NO_BUSINESS_DAY = re.compile(rb'"businessDate"\s*:\s*null')
-_NO_TIME = re.compile(rb'"timestamp"\s*:\s*null')
 
 # --- the members of a base: every pass reads all of them, because the API lists no changes --
 #
@@ -386,7 +382,6 @@ class Puller(Struct):
         self.tally.bills_removed += self.sink.remove_bills(group.removed)
         self.tally.count_bills(self.sink.put_bills(group.bills, group.parsed, group.shops_with_bills))
         self.tally.bills_read += len(group.bills) + group.left_out
-        self.tally.bills_without_day += sum(map(_lacks_business_day, group.bills))
         self.tally.shops_changed += len(group.shops) + len(group.removed_shops)
         if state.feed.mark is None:
             state.feed.delivered += [*group.shops, *group.removed_shops]
@@ -487,8 +482,3 @@ def origin_of(client: Client) -> Origin:
             ) from refusal
         raise
     return Origin(client.base_url, usage["keyId"], usage["scope"])
-
-
-def _lacks_business_day(bill: bytes) -> bool:
-    """Return whether a bill has a time but no business day. Inside a value, quotes are escaped."""
-    return _NO_BUSINESS_DAY.search(bill) is not None and _NO_TIME.search(bill) is None

@@ -205,6 +205,7 @@ class Tally(Struct):
         self.bills_added += written.added
         self.bills_changed += written.changed
         self.bills_unchanged += written.unchanged
+        self.bills_without_day += written.without_day
 
     def count_members(self, written: Written) -> None:
         self.members_added += written.added

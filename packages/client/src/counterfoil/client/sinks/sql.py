@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from counterfoil.client import tables as layout
 from counterfoil.client.calls import decode_row
@@ -41,6 +41,8 @@ class Written(Struct, frozen=True):
     added: int = 0
     changed: int = 0
     unchanged: int = 0
+    # How many of the bills have a time but no business day.
+    without_day: int = 0
 
 
 class BillHead(Struct, rename="camel"):
@@ -70,8 +72,11 @@ def latest_versions(rows: Sequence[bytes]) -> list[bytes]:
     return list({(head.shop_id, head.id): row for head, row in zip(heads, rows, strict=True)}.values())
 
 
-# The columns that identify a bill.
-_BILL_KEYS = Table("bill_keys", tuple(column for column in BILLS.columns if column.name in BILLS.identity))
+# The columns that identify a bill, and those that say whether it lacks a business day.
+_BILL_KEYS = Table(
+    "bill_keys",
+    tuple(column for column in BILLS.columns if column.name in (*BILLS.identity, "timestamp", "business_date")),
+)
 # docs/own-client.md has equivalent queries for integrators.
 _DAY_TOTALS = """
     SELECT shop_id, CAST(bill_date AS {text}), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
@@ -507,12 +512,13 @@ class Sink(ABC):
             self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({incoming})")
         self._forget_removals(incoming)
         is_known = self.may_have_strays or self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1")
+        without_day = self._count('staged_bill_keys WHERE "timestamp" IS NOT NULL AND business_date IS NULL')
         if is_known:
             self._stage(_FILLS_OF_BILLS)
-            return self._merge(BILLS, *PARTS_OF_BILL)
+            return structs.replace(self._merge(BILLS, *PARTS_OF_BILL), without_day=without_day)
         self.fill(self._with_time(_FILLS_OF_BILLS))
         self.changed(BILLS, *PARTS_OF_BILL)
-        return Written(added=count)
+        return Written(added=count, without_day=without_day)
 
     def stage_bills(self, rows: Sequence[bytes], parsed: ParsedRows | None, shop_ids: Collection[str]) -> None:
         """Fill the `staged_...` tables with bills, which must not be empty, outside a transaction."""
