@@ -47,6 +47,7 @@ from counterfoil.backends.sqlite.mappings import (
 )
 from counterfoil.backends.sqlite.positions import mark_as_backup
 from counterfoil.backends.sqlite.schema import NAMES, Name, scripts, version
+from counterfoil.backends.sqlite.triggers import create_trigger
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import AUTOMATIC, Act, Actor, AuditEntry
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
@@ -379,13 +380,12 @@ _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
 # Most cursors have the ID of their row. When such a cursor is first inserted, the trigger stores its ID as expired
 # instead, and the service retries with a random ID. A short random ID may have been handed out before too, so the
 # trigger skips the insert, and the service retries with a longer ID. See `_next_cursor` in reads.py.
-# A trigger takes no parameters, so its numbers are written into it.
 _GUARD = """
     CREATE TRIGGER restored_cursors BEFORE INSERT ON cursors
-    WHEN NOT NEW.expired AND NEW.ends_at < {until} + {lifetime}
+    WHEN NOT NEW.expired AND NEW.ends_at < :until + :lifetime
         AND (
             NEW.cursor = NEW.row_id
-            OR (length(NEW.row_id) < {long_enough} AND length(NEW.cursor) < length(NEW.row_id) + {extra})
+            OR (length(NEW.row_id) < :long_enough AND length(NEW.cursor) < length(NEW.row_id) + :extra)
         )
         AND NOT EXISTS (
             SELECT 1 FROM cursors
@@ -393,7 +393,7 @@ _GUARD = """
         )
     BEGIN
         INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at, expired)
-        SELECT NEW.lineage, NEW.resource, NEW.query, NEW.cursor, NEW.row_id, 0, 0, 0, 0, {until}, 1
+        SELECT NEW.lineage, NEW.resource, NEW.query, NEW.cursor, NEW.row_id, 0, 0, 0, 0, :until, 1
         WHERE NEW.cursor = NEW.row_id;
         SELECT RAISE(IGNORE);
     END
@@ -631,7 +631,7 @@ def _refuse_marks_and_cursors(folder: Path, reported: int, now_ms: int) -> int:
         usage.execute(_EXPIRE_CURSORS, (now_ms, RESERVED_MS))
         usage.execute(_DROP_GUARD)
         until = now_ms + LIFETIME_MS + RESERVED_MS
-        usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
+        create_trigger(usage, _GUARD, until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA)
     with closing(read_write(folder, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
         # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
         (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, reported) + 1,)).fetchone()

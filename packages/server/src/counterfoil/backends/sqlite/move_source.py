@@ -17,6 +17,7 @@ from counterfoil.backends.sqlite.files import translated
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
+from counterfoil.backends.sqlite.triggers import create_trigger
 from counterfoil.ports import Clock, StoreUnavailable
 
 _STEADY = "SELECT boot_id, shift FROM steady"
@@ -42,14 +43,50 @@ _FROM = {
 }
 # Each shop has its own range of bill numbers, so this reads its bills in the order in which they are stored.
 _IN_GROUP = IN_GROUP | {"shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1"}
-# Statements that a retired store rejects.
-_REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
-    ("books", "UPDATE ON horizon"),
-    ("usage", "INSERT ON admissions"),
-    ("keys", "INSERT ON keys"),
-    ("keys", "UPDATE ON keys"),
-    ("keys", "INSERT ON console_devices"),
-    ("keys", "UPDATE ON console_devices"),
+# Triggers that let a retired store reject every change that a copy would miss.
+_RETIRE: tuple[tuple[Name, str], ...] = (
+    (
+        "books",
+        """
+        CREATE TRIGGER IF NOT EXISTS moved_0 BEFORE UPDATE ON horizon
+        BEGIN SELECT RAISE(ABORT, :message); END
+        """,
+    ),
+    (
+        "usage",
+        """
+        CREATE TRIGGER IF NOT EXISTS moved_1 BEFORE INSERT ON admissions
+        BEGIN SELECT RAISE(ABORT, :message); END
+        """,
+    ),
+    (
+        "keys",
+        """
+        CREATE TRIGGER IF NOT EXISTS moved_2 BEFORE INSERT ON keys
+        BEGIN SELECT RAISE(ABORT, :message); END
+        """,
+    ),
+    (
+        "keys",
+        """
+        CREATE TRIGGER IF NOT EXISTS moved_3 BEFORE UPDATE ON keys
+        BEGIN SELECT RAISE(ABORT, :message); END
+        """,
+    ),
+    (
+        "keys",
+        """
+        CREATE TRIGGER IF NOT EXISTS moved_4 BEFORE INSERT ON console_devices
+        BEGIN SELECT RAISE(ABORT, :message); END
+        """,
+    ),
+    (
+        "keys",
+        """
+        CREATE TRIGGER IF NOT EXISTS moved_5 BEFORE UPDATE ON console_devices
+        BEGIN SELECT RAISE(ABORT, :message); END
+        """,
+    ),
 )
 
 
@@ -126,11 +163,8 @@ class SqliteMoveSource:
 
     def retire(self, moved_to: str) -> None:
         """Retire the store for good, within `held`: it stamps no bill, admits no request and issues no key."""
-        message = f"{files.MOVED_TO} {moved_to}".replace("'", "''")
-        for number, (name, act) in enumerate(_REJECTED_STATEMENTS):
-            self._connections[name].execute(
-                f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{message}'); END"
-            )
+        for name, trigger in _RETIRE:
+            create_trigger(self._connections[name], trigger, message=f"{files.MOVED_TO} {moved_to}")
         for name in NAMES:
             self._connections[name].execute("COMMIT")
 
