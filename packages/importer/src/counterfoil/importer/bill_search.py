@@ -23,7 +23,12 @@ from counterfoil.importing.values import DATE_ORDERS, NIGHT_ENDS
 ONE_SHOP = "one shop"
 MANY_SHOPS = 10
 MOST_DAYS = 3
-_ORDER_NAMES = {"dmy": sentence("day before month"), "mdy": sentence("month before day"), "ymd": sentence("year first")}
+_ORDER_NAMES = {
+    "dmy": sentence("day before month"),
+    "mdy": sentence("month before day"),
+    "ymd": sentence("year first"),
+    "ydm": sentence("year, day, month"),
+}
 
 
 def find_bills(

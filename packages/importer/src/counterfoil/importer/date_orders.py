@@ -12,7 +12,15 @@ from counterfoil.importer.columns import FEW_VALUES, TableColumn, day_of
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importing import values
 from counterfoil.importing.checks import SPREAD
-from counterfoil.importing.values import AUTO, DATE_ORDERS, ONE_DAY, has_day, ordered_date
+from counterfoil.importing.values import (
+    AUTO,
+    DATE_ORDERS,
+    ONE_DAY,
+    YEAR_DAY_MONTH,
+    date_after_year,
+    has_day,
+    ordered_date,
+)
 
 MOST_COMPARED = 500
 """So many rows show whether another column has the same days."""
@@ -20,6 +28,8 @@ LONGEST_HISTORY, LONGEST_AHEAD = timedelta(days=5 * 366), timedelta(days=366)
 """No till exports bills from so many years ago, or from so far ahead."""
 NEAR_COLUMN = timedelta(days=31)
 """By so much, two dates of a bill differ at most, such as those of its sale and its payout."""
+RECENT, LONG_AGO = timedelta(days=31), timedelta(days=60)
+"""Most files have bills of the last weeks."""
 _SORTABLE_DAY = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2([0-3]\d)(?!\d)", re.ASCII)
 _DATE = re.compile(r"(?<!\d)\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d\d)(?!\d)", re.ASCII)
 _FULL_YEAR = re.compile(r"\d{4}$", re.ASCII)
@@ -43,14 +53,16 @@ class DateOrder:
         self._ranks = ranks
         self._columns = columns
         self._today = today
+        self._rows: list[int] = []
         dates = _dates_in(columns)
         if not dates:
-            self.order = "ymd"
+            self._doubt_years_first(zone)
             return
         self._rows = [row for row, value in enumerate(columns[0].values) if ordered_date(value)]
         texts = [columns[0].values[row] for row in self._rows] or dates
         self._days = {order: _days_in(texts, order) for order in _orders_of(dates)}
         self._dismiss_far_years()
+        self._dismiss_months_between_dots(dates)
         self.possible = list(self._days)
         if len(self.possible) == 1:
             self.order = self.possible[0]
@@ -69,6 +81,32 @@ class DateOrder:
             near = [order for order in self._days if order != "ymd"]
         if near:
             self._days = {order: self._days[order] for order in near}
+
+    def _dismiss_months_between_dots(self, dates: Sequence[str]) -> None:
+        """Leave out the month before the day between dots, unless the days are less probable if it comes second."""
+        if not any("." in text for text in dates) or not {"dmy", "mdy"} <= {*self._days}:
+            return
+        points = self._improbability(None)
+        if points("mdy") >= points("dmy"):
+            del self._days["mdy"]
+
+    def _doubt_years_first(self, zone: str | None) -> None:
+        """Take the month after the year, unless the days are less probable then than if the day came second."""
+        self.order = "ymd"
+        cells = self._columns[0].values if self._columns else []
+        self._rows = [row for row, cell in enumerate(cells) if date_after_year(cell)]
+        texts = [cells[row] for row in self._rows]
+        self._days = {}
+        for order in ("ymd", YEAR_DAY_MONTH):
+            if texts and _are_readable(texts, order):
+                self._days[order] = _days_in(texts, order)
+        if len(self._days) < 2 or self._is_same_in_all():
+            return
+        points = self._improbability(zone)
+        if points("ymd") - points(YEAR_DAY_MONTH) >= 1:
+            self.order = None
+            self.possible = [YEAR_DAY_MONTH, "ymd"]
+            self._prove()
 
     def _is_same_in_all(self) -> bool:
         first, *others = self._days.values()
@@ -96,6 +134,9 @@ class DateOrder:
             return None
         if column.is_date and all(map(ordered_date, cells)):
             return self._order_of_dates(column, cells)
+        if YEAR_DAY_MONTH in self._days and any(map(date_after_year, cells)):
+            # Its dates are as doubtful.
+            return None
         fitting = [order for order, days in self._days.items() if _have_days(cells, days)]
         return fitting[0] if len(fitting) == 1 else None
 
@@ -158,6 +199,8 @@ class DateOrder:
             points[order] = 0
             if max(days) > self._today + ONE_DAY:
                 points[order] += 2
+            if max(days) < self._today - LONG_AGO and self._is_any_recent():
+                points[order] += 1
             if spreads[order] >= wide:
                 points[order] += 2
             if usual is not None and order != usual:
@@ -167,6 +210,11 @@ class DateOrder:
             if order == "ymd":
                 points[order] += 0.5
         return points.__getitem__
+
+    def _is_any_recent(self) -> bool:
+        """Return whether the last day is a recent one in some order. Most files arrive soon after their last day."""
+        last_days = [max(days) for days in self._days.values()]
+        return any(self._today - RECENT <= day <= self._today + ONE_DAY for day in last_days)
 
     def _usual_order(self, zone: str | None) -> str | None:
         """Return the order that is usual where the export is from, by what shows where that is."""
@@ -207,10 +255,8 @@ def _dates_in(columns: Iterable[TableColumn]) -> list[str]:
 
 
 def _orders_of(dates: Sequence[str]) -> list[str]:
-    """Return the orders in which all dates can be read. Between dots, the month never comes first."""
-    is_dotted = any("." in text for text in dates)
-    orders = [order for order in DATE_ORDERS if not (is_dotted and order == "mdy")]
-    return [order for order in orders if _are_readable(dates, order)]
+    """Return the orders in which all dates can be read."""
+    return [order for order in DATE_ORDERS if _are_readable(dates, order)]
 
 
 def _are_readable(dates: Iterable[str], order: str) -> bool:

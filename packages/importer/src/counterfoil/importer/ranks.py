@@ -265,6 +265,10 @@ class Ranks:
         """Return whether numbers of credit notes often begin with these letters, as in `CN1001`."""
         return headings.is_one_of(prefix, "refund_prefixes")
 
+    def may_begin_void(self, prefix: str) -> bool:
+        """Return whether numbers of voided bills may begin with these letters, as in `V1001`."""
+        return headings.is_one_of(prefix, "void_prefixes")
+
     def says_nothing(self, value: str) -> bool:
         return headings.says_nothing(value)
 

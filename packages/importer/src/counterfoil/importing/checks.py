@@ -27,6 +27,7 @@ from counterfoil.importing.values import (
     has_day,
     letters_of,
     number_shape,
+    order_by_numbers,
     order_of,
     ordered_date,
     read_decimal,
@@ -442,9 +443,9 @@ class WrittenDates:
         order = mapping.dates.order
         other = "mdy" if order == "dmy" else "dmy"
         for sheet, dates in self._by_sheet.items():
-            counts = Counter(map(order_of, dates))
-            if order != "ymd" and counts[other] > counts[order]:
-                example = min(day for day in dates if order_of(day) == other)
+            counts = Counter(map(order_by_numbers, dates))
+            if order in ORDERS and counts[other] > counts[order]:
+                example = min(day for day in dates if order_by_numbers(day) == other)
                 raise ImportFailed(
                     sentence(
                         "{sheet} has {example}, but dates.order is {order}. Use --date-order {other}.",
@@ -454,7 +455,8 @@ class WrittenDates:
                         other=other,
                     )
                 )
-            if counts[order] or is_sure:
+            is_shown = any(order_of(day) == order for day in dates)
+            if is_shown or is_sure:
                 continue
             found = improbable_days(dates, mapping.dates, order, today, mapping.checks.days)
             if found:

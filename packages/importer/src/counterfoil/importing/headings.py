@@ -549,8 +549,9 @@ def may_be_no_sale(value: str) -> bool:
 def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) -> str | None:
     """Return why a text says that a bill is no sale, or a row no item: by a word, or as a whole, such as `Training`."""
     if is_name:
-        # Short words may be names of people.
-        return NO_SALE if len(value) >= _SHORTEST_NO_NAME and is_one_of(value, "no_sale") else None
+        # Short words may be names of people, but nobody is called a test.
+        is_no_name = len(value) >= _SHORTEST_NO_NAME and is_one_of(value, "no_sale")
+        return NO_SALE if is_no_name or _found(words_of(value), "tests") else None
     if is_item and (is_payment(value) or charge_of(value) == "tip" or is_one_of(value, "no_items")):
         return NO_ITEM
     if (value.isascii() and not _exception_words().search(value.casefold())) or channel_of(value):
@@ -566,13 +567,13 @@ def exception_in(value: str, *, is_item: bool = False, is_name: bool = False) ->
     if is_item:
         return None
     is_no_sale = is_one_of(value, "no_sale") or is_one_of(value, "status", SKIP)
-    return NO_SALE if is_no_sale or _found(words, "no_sale_phrases") else None
+    return NO_SALE if is_no_sale or _found(words, "tests") or _found(words, "no_sale_phrases") else None
 
 
 @cache
 def _exception_words() -> re.Pattern[str]:
     """Return a pattern that most values in ASCII do not match, so that their words need not be looked at."""
-    tables = (("status", VOID), ("status", REFUND), ("status", SKIP), ("no_sale",), ("no_sale_phrases",))
+    tables = (("status", VOID), ("status", REFUND), ("status", SKIP), ("no_sale",), ("no_sale_phrases",), ("tests",))
     last_words = (phrase.words[-1] for path in tables for phrase in _list(*path))
     return re.compile("|".join({re.escape(word) for word in last_words if word.isascii()}))
 

@@ -35,6 +35,8 @@ NIGHT_ENDS = time(6)
 # A message names at most this many columns.
 MAX_SHOWN = 50
 DATE_ORDERS = ("dmy", "mdy", "ymd")
+YEAR_DAY_MONTH = "ydm"
+"""The order of day and month behind a year that hardly anybody writes, so that it is only asked about."""
 AUTO = "auto"
 ONE_DAY = timedelta(days=1)
 """By so much, the number of a bill may be before its time, which is after midnight."""
@@ -182,7 +184,7 @@ _THREE_AFTER_POINT = re.compile(r"(?<![\d.,])[1-9]\d{0,2}\.\d{3}(?![\d.,])", re.
 class DateFormat(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """How dates are written. With the order `auto`, it is inferred from all rows."""
 
-    order: Annotated[str, Meta(pattern="^(dmy|mdy|ymd|auto)$")] = AUTO
+    order: Annotated[str, Meta(pattern="^(dmy|mdy|ymd|ydm|auto)$")] = AUTO
     timezone: str | None = None
     default_time: str | None = None
     calendar: Annotated[str, Meta(pattern="^(gregorian|buddhist|thai)$")] = "gregorian"
@@ -509,6 +511,15 @@ def ordered_date(cell: str) -> str | None:
     return found[0] if found and len(found[1]) <= 2 else None
 
 
+def date_after_year(cell: str) -> str | None:
+    """Return the date at the start of a cell if a year is before its other two numbers, with marks between them."""
+    text = plain_time(cell)
+    found = _DATE.match(text)
+    # A program writes a T before the time, and the month before the day.
+    is_of_program = found is not None and text[found.end() : found.end() + 1] == "T"
+    return found[0] if found and len(found[1]) == 4 and not is_of_program else None
+
+
 def order_in_zone(name: str) -> str | None:
     """Return the order of day, month and year that is usual in a time zone, or None if it is not known."""
     for order, zones in (("dmy", "day_first_zones"), ("mdy", "month_first_zones")):
@@ -519,9 +530,15 @@ def order_in_zone(name: str) -> str | None:
 
 def order_of(day: str) -> str | None:
     """Return `dmy` or `mdy` if a date can only be read in that order, an empty text if both are the same, or None."""
+    found = order_by_numbers(day)
+    # In dates written with dots, the day comes first, unless a number shows that it does not.
+    return "dmy" if "." in day and found != "mdy" else found
+
+
+def order_by_numbers(day: str) -> str | None:
+    """Return the order of a date like `order_of`, but by its numbers alone."""
     first, second = (int(number) for number in re.findall(r"\d+", day)[:2])
-    # In dates written with dots, the day always comes first.
-    if first > 12 >= second or "." in day:
+    if first > 12 >= second:
         return "dmy"
     if second > 12 >= first:
         return "mdy"
@@ -539,7 +556,7 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
         raise UnreadableCell(f"{shown(cell)} is not a date")
     depends_on_order = ordered_date(cell) is not None
     # A sample is read while the order is not known yet.
-    letters = order.replace(AUTO, "mdy") if depends_on_order else "ymd"
+    letters = order.replace(AUTO, "mdy") if depends_on_order or order == YEAR_DAY_MONTH else "ymd"
     parts = found.groupdict() or dict(zip(letters, found.groups(), strict=True))
     year, month = _year(parts["y"], cell, written), parts["m"]
     try:

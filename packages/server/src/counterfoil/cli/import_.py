@@ -58,7 +58,7 @@ from counterfoil.settings import Settings
 
 MAPPING_SUFFIX = ".toml"
 FACTS_OF_KNOWN = {"franchise", "closing", "timezone", "order"}
-DATE_ORDERS = ("dmy", "mdy", "ymd")
+DATE_ORDERS = ("dmy", "mdy", "ymd", "ydm")
 JSON_NEEDS_OUTPUT = "--json needs --load, --check or --output, because otherwise the records go to standard output."
 
 _existing_file = UserPath(path_type=Path, dir_okay=False, exists=True)

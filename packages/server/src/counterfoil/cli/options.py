@@ -121,7 +121,7 @@ EXPORT_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "with_shops": ("--with-shops", {"is_flag": True}),
     "franchise": ("--franchise", {"metavar": "NAME"}),
     "closing_time": ("--closing-time", {"metavar": "HH:MM"}),
-    "date_order": ("--date-order", {"type": click.Choice(("dmy", "mdy", "ymd"))}),
+    "date_order": ("--date-order", {"type": click.Choice(("dmy", "mdy", "ymd", "ydm"))}),
     "timezone": ("--timezone", {"metavar": "NAME"}),
     "currency": ("--currency", {"default": "THB", "show_default": True, "metavar": "CODE"}),
     "converter": ("--converter", {"metavar": "COMMAND"}),
