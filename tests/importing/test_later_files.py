@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
+from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -350,3 +352,122 @@ def test_another_word_in_the_number_of_a_later_bill_is_rejected(tmp_path: Path) 
     found = answered(tmp_path, sample, later_rows, **{"state.Receipt": "void"})
     assert [bill["id"][-4:] for bill in found.bills] == ["1006"]
     assert "REFUND" in found.rejected[0].detail
+
+
+def day_bills(days: int = 3, count: int = 6) -> list[list[str]]:
+    """Return bills of several days with amounts that no other bills add up to."""
+    rows = []
+    for place in range(days * count):
+        total = 100 + 37 * place + place * place
+        day = 13 + place // count
+        rows.append([str(1001 + place), f"{day}/11/2026 1{place % count}:05", f"{total}.35", f"{total // 10}.12"])
+    return rows
+
+
+def with_sums(rows: list[list[str]], number: str) -> list[str]:
+    """Return a row of totals that has the day of the last row and a number of its own."""
+    sums = [str(sum(Decimal(row[place]) for row in rows)) for place in (2, 3)]
+    return [number, rows[-1][1], *sums]
+
+
+def above_bills(rows: list[list[str]]) -> list[list[str]]:
+    return [with_sums(rows, "2001"), *rows]
+
+
+def among_bills(rows: list[list[str]]) -> list[list[str]]:
+    return [*rows[:9], with_sums(rows, "2001"), *rows[9:]]
+
+
+def above_days(rows: list[list[str]]) -> list[list[str]]:
+    found = []
+    for number, day in enumerate(("13", "14", "15")):
+        of_day = [row for row in rows if row[1].startswith(day)]
+        found += [with_sums(of_day, f"200{number}"), *of_day]
+    return found
+
+
+DAYS_HEADING = "Bill No,Date,Total,Tax"
+
+
+def as_text(rows: list[list[str]]) -> str:
+    return "\n".join([DAYS_HEADING, *map(",".join, rows), ""])
+
+
+@pytest.mark.parametrize("place", [above_bills, among_bills, above_days])
+def test_totals_with_a_number_and_a_day_above_or_among_the_bills_refuse_a_later_file(
+    place: Callable[[list[list[str]]], list[list[str]]], tmp_path: Path
+) -> None:
+    mapping = answered_mapping(tmp_path, as_text(day_bills()))
+    totals = written(tmp_path, as_text(place(day_bills())), "later.csv")
+    with pytest.raises(ImportFailed, match="sum of all other bills"):
+        imported("csv", totals, mapping=mapping, today=TODAY)
+    bills_only = imported("csv", written(tmp_path, as_text(day_bills())), mapping=mapping, today=TODAY)
+    assert len(bills_only.bills) == 18
+    left_out = imported("csv", totals, mapping=mapping.replace("[file]", '[file]\nsums = "totals"'), today=TODAY)
+    assert len(left_out.bills) == 18
+
+
+@pytest.mark.parametrize("place", [above_bills, among_bills, above_days])
+def test_totals_with_a_number_and_a_day_are_asked_about_in_a_first_file(
+    place: Callable[[list[list[str]]], list[list[str]]], tmp_path: Path
+) -> None:
+    export = written(tmp_path, as_text(place(day_bills())))
+    answers = {"net": "Total"}
+    questions = [question.id for question in form_of(export, **answers).open]
+    assert "sums" in questions
+    found = form_of(export, **answers, sums="totals")
+    assert found.is_complete, (found.open, found.refused, found.advice)
+    assert found.totals is not None
+    assert found.totals.bills == 18
+    assert len(imported("csv", export, mapping=found.mapping, today=TODAY).bills) == 18
+
+
+def answered_mapping(folder: Path, sample: str) -> str:
+    """Return the mapping of a sample whose questions are answered with their first options."""
+    export = written(folder, sample, "sample.csv")
+    answers: dict[str, str] = {}
+    found = form_of(export)
+    while found.open:
+        question = found.open[0]
+        answers[question.id] = question.options[0].answer
+        found = form_of(export, **answers)
+    assert found.is_complete, (found.refused, found.advice)
+    return found.mapping
+
+
+SLASHES = [f"{day}/11/2026" for day in range(13, 18)]
+DASHES = [f"2026-11-{day}" for day in range(13, 18)]
+
+
+def of_days(days: list[str]) -> str:
+    return TOTALS + "".join(f"{1000 + place},{day} 10:0{place},6{place}.50\n" for place, day in enumerate(days))
+
+
+@pytest.mark.parametrize("mark", ["/", "-"])
+@pytest.mark.parametrize("sample", [SLASHES, DASHES])
+def test_days_between_year_and_month_refuse_a_later_file(sample: list[str], mark: str, tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, of_days(sample))
+    for days in (("01", "02", "05"), ("11", "12", "13")):
+        turned = [mark.join(("2026", day, "12")) for day in days]
+        with pytest.raises(ImportFailed, match=f"2026{mark}"):
+            imported("csv", written(tmp_path, of_days(turned), "later.csv"), mapping=mapping, today=TODAY)
+
+
+def test_days_after_the_month_are_read_in_a_later_file_if_one_shows_it(tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, of_days(SLASHES))
+    for days in (["2026/12/05", "2026/12/14"], ["2026-12-05T"]):
+        text = TOTALS + "".join(f"99,{day} 10:00,60.50\n".replace("T 10", "T10") for day in days)
+        found = imported("csv", written(tmp_path, text, "later.csv"), mapping=mapping, today=TODAY)
+        assert [bill["closedAt"][:10] for bill in found.bills] == [day[:10].replace("/", "-") for day in days]
+
+
+def test_a_bill_of_a_later_file_in_the_future_or_long_ago_is_rejected(tmp_path: Path) -> None:
+    mapping = mapping_of(tmp_path, of_days(SLASHES))
+    days = ["18/11/2027", "01/01/1970", "22/12/2026", "21/12/2026", "18/11/2025"]
+    export = written(tmp_path, of_days(days), "later.csv")
+    found = imported("csv", export, mapping=mapping, today=TODAY)
+    assert [row.line for row in found.rejected] == [2, 3, 4]
+    assert "2027-11-18, which is after today, 2026-12-20" in found.rejected[0].detail
+    assert "1970-01-01, long before" in found.rejected[1].detail
+    allowed = mapping.replace('"2026-11-13", "2026-11-17"', '"1970-01-01", "2027-11-18"')
+    assert len(imported("csv", export, mapping=allowed, today=TODAY).bills) == 5

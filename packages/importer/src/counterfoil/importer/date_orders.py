@@ -11,7 +11,6 @@ from datetime import date, timedelta
 from counterfoil.importer.columns import FEW_VALUES, TableColumn, day_of
 from counterfoil.importer.ranks import Ranks
 from counterfoil.importing import values
-from counterfoil.importing.checks import SPREAD
 from counterfoil.importing.values import (
     AUTO,
     DATE_ORDERS,
@@ -21,6 +20,7 @@ from counterfoil.importing.values import (
     has_day,
     ordered_date,
 )
+from counterfoil.importing.written_dates import SPREAD
 
 MOST_COMPARED = 500
 """So many rows show whether another column has the same days."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from counterfoil.importer.form import AnswerOption, Form, LeftOutBills, Question, form_of, json_of, sentence
 from counterfoil.importer.interview import Interview
-from counterfoil.importing.checks import ORDERS
 from counterfoil.importing.values import ANY_CENTURY, day_in
+from counterfoil.importing.written_dates import ORDERS
 
 DEFAULT_GROUP, NO_GROUP = "my-group", "none"
 MIDNIGHT = "00:00"

@@ -7,6 +7,7 @@ question is the reading with that answer, and its records, money and refutations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple
 
@@ -30,14 +31,12 @@ from counterfoil.importer.state_search import find_states
 from counterfoil.importer.states import CancelledLines, States
 from counterfoil.importing.results import REJECT_REASONS, RejectedRow
 from counterfoil.importing.sentences import Sentence
+from counterfoil.importing.sum_rows import BILLS, FEW_BILLS, MANY_BILLS, TOTALS, SumsOfOthers
 from counterfoil.importing.values import decimal_places, prefix_of
 
 LEAVE_OUT = "leave out"
-TOTALS, BILLS = "totals", "bills"
 ROUND, KEEP = "round", "keep"
 PART_ROLES = ("tax", "tip", "discount", "service", "delivery", "rounding")
-# The amounts of a bill are rarely the sums of this many bills above it: at the end of a table, and within it.
-FEW_BILLS, MANY_BILLS = 2, 8
 MOST_LINES = 3
 _NUMBER = re.compile(r"[\d\s.,'’()+−-]+")
 _READING_ANSWERS = ("encoding", "decimals")
@@ -137,9 +136,9 @@ class ExportReading:
         self._refuse_joined_rows()
         self.net: AmountSeries = self._in_cents(self.amounts.decide_net(), places)
         self._refuse_negative_quantities()
-        self.sums = self._find_sums()
         self.days: Days = find_days(self.bills, self.interview, today)
         self.times = local_times(self.bills, self.days)
+        self.sums = self._find_sums()
         self.shops: Shops = find_shops(self.bills, self.times, known, timezone, self.interview, usual_timezone)
         self.shop_of_no_shop = self._find_shop_of_no_shop()
         self._ask_for_keys()
@@ -271,7 +270,7 @@ class ExportReading:
         line = self.bills.table.line(self.bills.rows[found[0]][0])
         number = self.bills.name_of(found[0])
         text = sentence(
-            "{number} {number_2} on line {line} has the sums of the bills above it. Is it a bill?",
+            "{number} {number_2} on line {line} has the sums of other bills. Is it a bill?",
             number=self.bills.number.name,
             number_2=number,
             line=line,
@@ -301,7 +300,20 @@ class ExportReading:
             sums = of_voids if state == VOID else of_sales
             for place, value in enumerate(values):
                 sums[place] += value
-        return found
+        return found or self._sums_of_others(amounts)
+
+    def _sums_of_others(self, amounts: Sequence[AmountSeries]) -> list[int]:
+        """Return the bill whose amounts are the sums of all others, or those that are the sums of their days."""
+        others = SumsOfOthers()
+        for bill, state in enumerate(self.amounts.state_of_bill):
+            if state == SKIP:
+                continue
+            values = {}
+            for place, series in enumerate(amounts):
+                if series.values[bill]:
+                    values["net" if place == 0 else str(place)] = Decimal(series.values[bill] or 0) / SCALE
+            others.add(str(bill), bill + 1, (self.times[bill] or "")[:10], values, is_void=state == VOID)
+        return sorted(int(day.key) for day in others.found())
 
     def _is_sum(self, values: Sequence[int], of_sales: Sequence[int], of_voids: Sequence[int], count: int) -> bool:
         """Return whether the amounts of a bill are the sums of `count` bills, with or without the voided ones."""

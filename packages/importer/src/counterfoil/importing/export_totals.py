@@ -7,15 +7,13 @@ is right if one of these sums equals it. A missing or misread row fits none of t
 
 import re
 from bisect import bisect
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
 
 from msgspec import Struct, field
 
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, TotalsRule
-from counterfoil.importing.results import ExportTotals, ImportedRecord, Reason, RejectedRow
+from counterfoil.importing.results import ExportTotals
 from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.values import EXACT, STATISTICS, TOTAL_WORDS, DateFormat, NumberFormat, day_in, number_in
@@ -26,8 +24,6 @@ NO_ROW = sentence("a line of text, or a row of another table, beside the table o
 MAX_TOTALS = 2000
 MAX_TRIED = 50_000
 """The number of sums of earlier rows that are tried for all totals of a sheet. Only wrong totals need that many."""
-# The amounts of a bill are rarely the sums of this many bills above it: at the end of a table, and within it.
-FEW_BILLS, MANY_BILLS = 2, 8
 # A label on its own, or with the day that it is for, such as "Total 14/11/2026". "Total 0%" is a product.
 _DAY = r"\d{1,4}([/.-])\d{1,2}\1\d{1,4}\W*"
 _TOTAL = re.compile(rf"\W*(?:{'|'.join(TOTAL_WORDS)})\W*(?:(?:for|of|per|on|วันที่|ประจำวันที่)?\W*{_DAY})?", re.IGNORECASE)
@@ -181,69 +177,6 @@ class SheetTotals(Struct):
 
     def _numbers(self, cells: Sequence[str]) -> list[Decimal | None]:
         return [number_in(cells[amount.position], amount.numbers) for amount in self.amounts]
-
-
-class BillsAbove(Struct):
-    """Adds up the bills of a table, to notice a row of totals that has a number and a time of its own, like a bill."""
-
-    sales: Counter[str] = field(default_factory=Counter)
-    voids: Counter[str] = field(default_factory=Counter)
-    count: int = 0
-    doubtful: ImportedRecord | None = None
-    """The latest bill, if it is a row of totals unless another bill follows."""
-
-    def passed(self, bill: ImportedRecord) -> Iterator[ImportedRecord | RejectedRow]:
-        """Yield the bills of which it is now known what they are."""
-        if self.doubtful:
-            yield from self._added(self.doubtful)
-            self.doubtful = None
-        if not self._is_sum(bill):
-            yield from self._added(bill)
-        elif self.count >= MANY_BILLS:
-            yield self.rejected(bill)
-        else:
-            self.doubtful = bill
-
-    def rejected(self, bill: ImportedRecord) -> RejectedRow:
-        return RejectedRow(
-            bill.file,
-            bill.line,
-            Reason.DOUBTFUL_VALUE,
-            (
-                "has the sums of the bills above it, so it may be a row of "
-                "totals. If it is, leave such rows out with [skip]. If it is a bill, add its ID to "
-                "checks.allowed in the mapping"
-            ),
-            bill.record["id"],
-        )
-
-    def _added(self, bill: ImportedRecord) -> Iterator[ImportedRecord]:
-        amounts = _amounts(bill)
-        self.count += "net" in amounts
-        (self.voids if bill.record.get("void") else self.sales).update(amounts)
-        yield bill
-
-    def _is_sum(self, bill: ImportedRecord) -> bool:
-        amounts = _amounts(bill)
-        if "net" not in amounts:
-            return False
-        # A single round amount is often the sum of others.
-        is_common = len(set(amounts.values())) == 1 and not amounts["net"] % 1
-        fewest = FEW_BILLS + 2 if is_common else FEW_BILLS
-        if self.count < fewest:
-            return False
-        if all(amount == self.sales[name] for name, amount in amounts.items()):
-            return True
-        return all(amount == self.sales[name] + self.voids[name] for name, amount in amounts.items())
-
-
-def _amounts(bill: ImportedRecord) -> dict[str, Any]:
-    """Return the amounts of a bill that are not 0."""
-    amounts = {}
-    for name, text in bill.record.get("amounts", {}).items():
-        if name != "vatType" and Decimal(text):
-            amounts[name] = Decimal(text)
-    return amounts
 
 
 def _add(sums: _Sums, key: tuple[str, bool], numbers: Sequence[Decimal | None]) -> None:

@@ -303,7 +303,7 @@ class FileSection(MappingSection, frozen=True):
     columns: tuple[str, ...] = ()
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
     sums: Annotated[str, Meta(pattern="^(bills|totals)$")] | None = None
-    """What a row with a number of its own is that has the sums of the bills above it. None rejects it."""
+    """What a row with a number of its own is that has the sums of other bills. None refuses it."""
     repeated: Annotated[str, Meta(pattern="^(once|all)$")] | None = None
     """What rows of a bill with the same cells are: printed again, or parts that all count. None rejects the bill."""
     lacks: tuple[str, ...] = ()

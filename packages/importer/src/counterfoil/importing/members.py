@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from counterfoil.importing import table_bills
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import format_of_numbers, require_columns, require_one_order, unknown_order
+from counterfoil.importing.checks import format_of_numbers, require_columns
 from counterfoil.importing.export_totals import TOTALS_ROW, is_total_label
 from counterfoil.importing.mapping import MEMBER_FIELDS, Cell, CellSource, ImportMapping, MappedTier
 from counterfoil.importing.repeated_rows import SAME_ROW
@@ -36,6 +36,7 @@ from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import TableFile, TableRow, open_tables
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import AUTO, ERRORS, UnreadableCell, order_of, ordered_date, shown, shown_all
+from counterfoil.importing.written_dates import require_one_order, unknown_order
 from counterfoil.model.pos_values import record_id
 
 LEFT_OUT = sentence("the mapping says that such rows are not members")

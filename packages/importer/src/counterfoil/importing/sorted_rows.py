@@ -72,17 +72,21 @@ class SortedRows:
     def bills(self) -> Iterator[BillRows]:
         """Yield the rows of each bill, in the order in which the bills first appear."""
         self._flush()
-        try:
-            self._db.execute("COMMIT")
-            self._db.execute(_INDEX)
-        except sqlite3.Error as error:
-            raise _failure(self._folder.name, error) from error
+        if self._db.in_transaction:
+            self._index()
         for (key,) in self._db.execute(_BILLS):
             group = BillRows(key, [], [], [])
             lists = (group.bills, group.lines, group.payments)
             for kind, sheet, line, cells in self._db.execute(_ROWS, (key,)):
                 lists[kind].append(TableRow(self._sheets[sheet], line, _decode(cells)))
             yield group
+
+    def _index(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+            self._db.execute(_INDEX)
+        except sqlite3.Error as error:
+            raise _failure(self._folder.name, error) from error
 
     def in_parts(self) -> set[str]:
         """Return the bills that have rows of other bills of the same file between theirs."""

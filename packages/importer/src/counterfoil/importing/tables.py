@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from counterfoil.importing import checks, results, table_bills
 from counterfoil.importing import mapping as mappings
-from counterfoil.importing.checks import HeadingCheck, WrittenDates, format_of_numbers, require_columns
-from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, BillsAbove, SheetTotals
+from counterfoil.importing.checks import HeadingCheck, format_of_numbers, require_columns
+from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, SheetTotals
 from counterfoil.importing.filled_cells import FilledDown
 from counterfoil.importing.headings import may_change_totals
 from counterfoil.importing.mapping import (
@@ -35,7 +35,9 @@ from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, 
 from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
+from counterfoil.importing.sum_rows import TOTALS, SumRows, amounts_of
 from counterfoil.importing.values import ERRORS, is_rounded_id, shown, shown_all
+from counterfoil.importing.written_dates import WrittenDates, require_plausible_day
 
 SUMMED_KINDS: dict[str | None, int] = {mappings.ROWS: BILL, mappings.PAYMENTS: PAYMENT}
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
@@ -418,7 +420,7 @@ class TableImport:
     def _note_formats(self, row: TableRow, dated: Sequence[CellSource], amounts: Sequence[int]) -> None:
         """Keep what a row shows about the order of dates, and how numbers are written."""
         for source in dated:
-            self._dates.add(row.sheet.name, table_bills.cell_text(source, row, " "), row.cells)
+            self._dates.add(row.sheet, table_bills.cell_text(source, row, " "), row.cells)
         if len(self._amounts) < MAX_AMOUNTS:
             self._amounts.update(row.cells[position] for position in amounts)
 
@@ -524,34 +526,29 @@ class TableImport:
     def _bills(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> Iterator[results.Imported]:
         # Whether these bills are complete is known when all rows are summed.
         last_bills: dict[str, ImportedRecord] = {}
-        above: dict[str, BillsAbove] = {}
+        sums = SumRows(self._mapping, self._keys_of_sums(converter, rows_by_bill))
         for group in rows_by_bill.bills():
             for result in self._bill(converter, group):
                 if not isinstance(result, ImportedRecord) or result.is_found_shop:
                     yield result
                 elif group.key in self._last_rows:
                     last_bills[group.key] = result
-                elif self._is_no_sum(result):
-                    yield result
                 else:
-                    passed = above.setdefault(result.file, BillsAbove()).passed(result)
-                    yield from map(self._of_sums, passed)
-        for bills in above.values():
-            if bills.doubtful:
-                yield self._of_sums(bills.rejected(bills.doubtful))
+                    yield from sums.passed(group.key, result)
+        yield from sums.finish()
         for key, rows in self._last_rows.items():
             yield from self._last_bill(key, rows, last_bills.get(key))
 
-    def _is_no_sum(self, bill: ImportedRecord) -> bool:
-        """Return whether a bill with the sums of those above it is known to be none."""
-        is_allowed = bill.record["id"].casefold() in self._mapping.checks.allowed
-        return bool(self._mapping.database) or self._mapping.file.sums == "bills" or is_allowed
-
-    def _of_sums(self, found: ImportedRecord | RejectedRow) -> results.Imported:
-        """Return a bill, or what becomes of a row that has the sums of the bills above it."""
-        if isinstance(found, RejectedRow) and self._mapping.file.sums == "totals":
-            return results.SkippedRow(found.file, found.line, TOTALS_ROW)
-        return found
+    def _keys_of_sums(self, converter: table_bills.TableBillConverter, rows_by_bill: SortedRows) -> frozenset[str]:
+        """Return the keys of the rows of totals, if an answer says that rows with the sums of all bills are such."""
+        sums = SumRows(self._mapping)
+        for group in rows_by_bill.bills() if self._mapping.file.sums == TOTALS else ():
+            with suppress(RowProblem):
+                _, record = converter.converted(group)
+                if record:
+                    bill = ImportedRecord(group.bills[0].sheet.name, group.bills[0].line, record)
+                    sums.note(group.key, bill, amounts_of(bill))
+        return sums.keys()
 
     def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[results.Imported]:
         first = group.bills[0]
@@ -568,6 +565,8 @@ class TableImport:
                     "file.together from the mapping",
                 )
             status, record = converter.converted(group)
+            if record and not self._mapping.database:
+                require_plausible_day(record.get("closedAt", ""), self._mapping, self._options.today, first)
             cut = self._cut.get(group.key)
             if record and cut and not self._proves(record, cut):
                 raise cut.problem(
