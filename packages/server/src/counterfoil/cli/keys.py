@@ -31,6 +31,7 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import json_row
 from counterfoil.program.main import CommandGroup
 from counterfoil.program.times import minute
+from counterfoil.request_reads import DayOfKey
 from counterfoil.settings import Settings, SettingsError
 from counterfoil.views import copies
 from counterfoil.views.audit import value_text
@@ -422,13 +423,8 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
         found = {"lastUsed": used, "days": days, "errors": [json_row(ERRORS, group) for group in errors]}
         terminal.print_json({**json_row(columns(now), key), **found, "copies": lists})
         return
-    refused = counted(sum(day.rate_limited + day.refused for day in days), "request that was", "requests that were")
-    requests, failed = sum(day.requests for day in days), sum(day.errors for day in days)
-    usage = (
-        f"{counted(requests, 'request')} in the last {REPORTED_DAYS} days, of which {failed:,} failed. This "
-        f"does not include {refused} refused because of the rate limit or a revoked key."
-    )
-    _print_key(key, as_json, more=[("last used", minute(last_used) if last_used else "never"), ("usage", usage)])
+    used_at = minute(last_used) if last_used else "never"
+    _print_key(key, as_json, more=[("last used", used_at), ("usage", _sentence_of_days(days))])
     if errors:
         terminal.echo()
         terminal.print_list(ERRORS, errors)
@@ -436,8 +432,20 @@ def _show_usage(reads: OperatorReads, key: Key, now: int, as_json: bool) -> None
         terminal.echo()
         terminal.print_list(copies.columns(now), lists)
     for row in lists:
-        if notes := " ".join(map(str, copies.notes(row))):
+        notes = " ".join(map(str, copies.notes(row)))
+        if notes:
             terminal.print_wrapped(f"{copies.list_name(row)}: {notes}")
+
+
+def _sentence_of_days(days: Sequence[DayOfKey]) -> str:
+    requests = sum(day.requests for day in days)
+    failed = sum(day.errors for day in days)
+    refused = sum(day.rate_limited + day.refused for day in days)
+    return (
+        f"{counted(requests, 'request')} in the last {REPORTED_DAYS} days, of which {failed:,} failed. This does not "
+        f"include {counted(refused, 'request that was', 'requests that were')} refused because of the rate limit or a "
+        "revoked key."
+    )
 
 
 def _loaded_shops(reads: OperatorReads, now: int) -> list[ShopActivity] | None:

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -169,32 +169,40 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     settings = settings_from(**{name: options.pop(name) for name in ("batch", "converters", "kept")})
     conversion = {name: options.pop(name) for name in EXPORT_OPTIONS}
     given = LoadOptions(conversion=conversion, **options)
-    is_named = {name: ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE for name in conversion}
-    if any(is_named.values()) and not given.has_exports:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name, is_given in is_named.items() if is_given)
-        raise click.UsageError(f"{named} can be used only with --mapping, --exports or --converter.")
-    if given.has_exports and not given.watch:
+    if not given.has_exports:
+        _refuse_conversion_options(ctx, conversion)
+    if given.watch:
+        with _watched_kinds(settings, given) as kinds:
+            _watch(settings, given, given.watch, kinds)
+        return 0
+    _refuse_without_watch(given)
+    if given.sources:
+        return _check_and_load(settings, given)
+    if not given.accept_change:
+        raise click.UsageError("Missing argument 'SOURCE...'.")
+    load_run.print_accepted(load_run.accept_change(settings), given.as_json)
+    return 0
+
+
+def _refuse_conversion_options(ctx: click.Context, names: Iterable[str]) -> None:
+    named = [name for name in names if ctx.get_parameter_source(name) == ParameterSource.COMMANDLINE]
+    if named:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in named)
+        raise click.UsageError(f"{options} can be used only with --mapping, --exports or --converter.")
+
+
+def _refuse_without_watch(given: LoadOptions) -> None:
+    if given.has_exports:
         option = "--mapping FILE " if given.conversion["mapping"] else ""
         raise click.UsageError(
             "exports are converted by `load` only in a folder that it watches (--watch). Load an export with: "
             f"counterfoil import {option}EXPORT --load"
         )
-    if not given.watch:
-        refuse_without_effect("it is for the files of a folder that --watch names.", "--kept", "--delete-loaded")
-    if given.check and not given.watch and (given.quarantine or given.rejects or given.accept_change):
+    refuse_without_effect("it is for the files of a folder that --watch names.", "--kept", "--delete-loaded")
+    if given.check and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(
             "--check changes nothing, so it cannot be combined with --rejects, --quarantine or --accept-change."
         )
-    if given.watch:
-        with _watched_kinds(settings, given) as kinds:
-            _watch(settings, given, given.watch, kinds)
-    elif given.sources:
-        return _check_and_load(settings, given)
-    elif not given.accept_change:
-        raise click.UsageError("Missing argument 'SOURCE...'.")
-    else:
-        load_run.print_accepted(load_run.accept_change(settings), given.as_json)
-    return 0
 
 
 def _watched_kinds(settings: Settings, given: LoadOptions) -> AbstractContextManager[SourceFiles]:
@@ -250,30 +258,35 @@ def _load(settings: Settings, given: LoadOptions, copy: File | None, *, is_befor
         quarantines=quarantine is not None,
         before_load=is_before_load,
     )
-    try:
-        load_run.run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
-    except (SourceError, StoreUnavailable) as error:
-        is_loaded = is_before_load and not given.expect_net
-        if not isinstance(error, SourceError) or not records.damage or not (quarantine or is_loaded):
-            if report.summary.lines:
-                load_run.print_report(report, given.as_json)
-            raise
-        # The load says what is damaged.
-        if not is_before_load:
-            print_message(str(error))
-    if quarantine and not (report.interrupted or report.check):
+    _run(settings, given, report)
+    is_complete = not (report.interrupted or report.check)
+    if quarantine and is_complete:
         report.quarantined = _quarantine(settings, report, quarantine)
-    if given.accept_change and not (report.interrupted or report.check):
+    if given.accept_change and is_complete:
         report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=given.is_confirmed)
-    summary = report.summary
-    differences = [] if report.interrupted else net_differences(given.expect_net, summary.totals)
-    is_wrong = bool(summary.rejected or report.quarantined or records.refused)
+    differences = [] if report.interrupted else net_differences(given.expect_net, report.summary.totals)
+    is_wrong = bool(report.summary.rejected or report.quarantined or records.refused)
     status = FAILED if differences else load_run.exit_status(report, is_wrong=is_wrong)
-    if status in (FAILED, load_run.SUDDEN_CHANGE) or not is_before_load:
+    if not is_before_load or status in (FAILED, load_run.SUDDEN_CHANGE):
         load_run.print_report(report, given.as_json)
     for difference in differences:
         print_message(difference)
     return status
+
+
+def _run(settings: Settings, given: LoadOptions, report: LoadReport) -> None:
+    """Run the load. A damaged file ends it, except if it is then moved to quarantine, or the load will name it."""
+    is_named_later = report.before_load and not given.expect_net
+    try:
+        load_run.run_load(settings, report, strict=given.strict, is_guarded=not given.accept_change)
+    except (SourceError, StoreUnavailable) as error:
+        is_damage = isinstance(error, SourceError) and bool(report.records.damage)
+        if not (is_damage and (report.quarantines or is_named_later)):
+            if report.summary.lines:
+                load_run.print_report(report, given.as_json)
+            raise
+        if not report.before_load:
+            print_message(str(error))
 
 
 def _quarantine(settings: Settings, report: LoadReport, quarantine: Path) -> list[OpenItem]:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -107,20 +107,22 @@ def run_load(
     on_batch: Callable[[], None] = lambda: None,
 ) -> None:
     """Run the load and complete the report, even if it fails. A guarded load does not replace many bills by others."""
-    records, is_check = report.records, report.check
+    records = report.records
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    # A check prints no tokens, so any secret will do, unless bills are compared with stored ones.
-    # `bootstrap.pseudonyms` would create the secret of a new store.
-    is_any_secret = is_check and report.sketch is None
-    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if is_any_secret else bootstrap.pseudonyms(settings)
+    pseudonyms = _pseudonyms(settings, report)
     rules = LoadRules(batch=settings.batch, strict=strict, is_guarded=is_guarded, finishes_damaged=report.quarantines)
-    doing = "Checking" if is_check else "Loading"
+    if report.check:
+        doing = "Checking"
+        opened: AbstractContextManager[LoadLedger] = open_for_check(settings, report.sketch)
+    else:
+        doing = "Loading"
+        opened = open_ledger(settings)
     # Beside another load, no processes are started: they have to be forked before the first store is opened.
     most = 0 if is_beside else min(settings.converters, free_cores())
     with (
         converter_processes(pseudonyms, most, records.total) as processes,
-        open_for_check(settings, report.sketch) if is_check else open_ledger(settings) as ledger,
+        opened as ledger,
         terminal.progress(doing, records.total, "lines", in_bytes=True, is_shown=not is_beside) as show_progress,
     ):
 
@@ -141,7 +143,7 @@ def run_load(
         except SourceError as error:
             if not report.summary.lines:
                 raise
-            done = "checked" if is_check else "loaded"
+            done = "checked" if report.check else "loaded"
             raise SourceError(
                 f"{error!s} All lines that could be read were {done}. Repair or replace what could not be "
                 "read, then repeat the command."
@@ -150,6 +152,14 @@ def run_load(
             report.rejects.close()
             report.seconds = time.perf_counter() - began
     report.proposed_closing = _proposed_closing(settings, report.summary)
+
+
+def _pseudonyms(settings: Settings, report: LoadReport) -> Pseudonyms:
+    """Return the tokens of the deployment, or other ones for a check that neither prints nor compares them."""
+    if report.check and report.sketch is None:
+        # With the secret of the deployment, the check would create that of a new store.
+        return Pseudonyms(bytes(MIN_SECRET_BYTES))
+    return bootstrap.pseudonyms(settings)
 
 
 def _proposed_closing(settings: Settings, loaded: Summary) -> str | None:
@@ -290,30 +300,55 @@ def print_report(report: LoadReport, as_json: bool) -> None:
     if as_json:
         print_json(report_view(report))
         return
-    pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
-    if report.check:
-        pairs.append(("would load", f"{summary.outcomes.total():,}"))
-    else:
-        pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
-    pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
-    if isinstance(report.rejects, RejectExamples):
-        pairs += [("for example", _describe(example)) for example in report.rejects.examples]
-    if report.rejects.used:
-        pairs.append(("rejects file", str(report.rejects.path)))
-    pairs += _field_rows(summary.fields, with_lines=report.check)
-    # A file that needs answers is not damaged, although it is in the folder of those that are.
-    waiting = [item for item in report.quarantined if item.kind == "needs_answers"]
-    undamaged = {item.source for item in waiting} | {item.path for item in waiting}
-    for json_name, label, files in _files(report):
-        hidden = undamaged if json_name in ("unreadableFiles", "quarantined") else set()
-        shown = [(name, remark) for name, remark in files if name not in hidden]
-        pairs += _shortened(label, [f"{name} ({remark})" if remark else name for name, remark in shown], MAX_FILES)
-    print_fields(pairs + _shortened("ALARM", [str(describe(alarm)) for alarm in report.alarms], MAX_FIELDS))
+    alarms = [str(describe(alarm)) for alarm in report.alarms]
+    print_fields(
+        [
+            *_line_rows(report),
+            *_field_rows(summary.fields, with_lines=report.check),
+            *_file_rows(report),
+            *_shortened("ALARM", alarms, MAX_FIELDS),
+        ]
+    )
     print_totals(summary.totals.report(), report.proposed_closing)
     for note in _notes(report):
         echo(note)
     if report.accepted:
         print_accepted(report.accepted, as_json=False)
+
+
+def _line_rows(report: LoadReport) -> Iterator[tuple[str, str]]:
+    """Yield the rows that say what became of the lines."""
+    summary = report.summary
+    yield "lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)"
+    if report.check:
+        yield "would load", f"{summary.outcomes.total():,}"
+    else:
+        for name in OUTCOMES:
+            if summary.outcomes[name]:
+                yield name, f"{summary.outcomes[name]:,}"
+    for reason, count in summary.rejected.items():
+        yield "rejected", f"{count:,}: the line {REASONS[reason]}"
+    if isinstance(report.rejects, RejectExamples):
+        for example in report.rejects.examples:
+            yield "for example", _describe(example)
+    if report.rejects.used:
+        yield "rejects file", str(report.rejects.path)
+
+
+def _file_rows(report: LoadReport) -> Iterator[tuple[str, str]]:
+    """Yield the rows about files that were not simply loaded."""
+    # A file that needs answers is not damaged, although it is in the folder of those that are.
+    undamaged: set[str] = set()
+    for item in report.quarantined:
+        if item.kind == "needs_answers":
+            undamaged |= {item.source, item.path}
+    for json_name, label, files in _files(report):
+        texts = []
+        for name, remark in files:
+            if name in undamaged and json_name in ("unreadableFiles", "quarantined"):
+                continue
+            texts.append(f"{name} ({remark})" if remark else name)
+        yield from _shortened(label, texts, MAX_FILES)
 
 
 def _notes(report: LoadReport) -> Iterator[str]:
@@ -338,10 +373,22 @@ def _notes(report: LoadReport) -> Iterator[str]:
             f"{counted(forgotten, 'record')} of forgotten members {verb} left out, as the members had asked."
             " Delete them in the POS as well, so that it does not deliver them again."
         )
-    # Sources that probably have to be converted before they can be loaded.
+    yield from _notes_on_conversion(report)
+    if report.alarms:
+        accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
+        yield (
+            "The records differ sharply from those of earlier loads. Check the POS export. If the "
+            f"change is intended, {accept}."
+        )
+
+
+def _notes_on_conversion(report: LoadReport) -> Iterator[str]:
+    """Yield notes on sources that probably have to be converted before they can be loaded."""
+    summary = report.summary
     if summary.rejected[NOT_UTF8]:
         yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."
-    if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
+    no_records = sum(summary.rejected[reason] for reason in NO_RECORD)
+    if summary.lines and no_records == summary.lines:
         yield (
             "No line is a source record. To convert a POS export, use `counterfoil import`; for a "
             "CSV file, run `counterfoil import FILE` on a terminal."
@@ -350,12 +397,6 @@ def _notes(report: LoadReport) -> Iterator[str]:
         yield (
             f"In a folder, only files whose names end in {ACCEPTED_NAMES} are loaded. To convert a POS export "
             "into source records, use `counterfoil import`."
-        )
-    if report.alarms:
-        accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
-        yield (
-            "The records differ sharply from those of earlier loads. Check the POS export. If the "
-            f"change is intended, {accept}."
         )
 
 
@@ -527,24 +568,29 @@ def _named(paths: Sequence[Path], remark: str = "") -> list[tuple[str, str]]:
 def _field_rows(counts: FieldCounts, *, with_lines: bool) -> list[tuple[str, str]]:
     """Return the rows about unknown fields, unreadable values and incomplete bills; `with_lines` names first lines."""
     found = {UNKNOWN: _most_common(counts.unknown), "unreadable": _most_common(counts.unreadable)}
-    names = [f"{kind}: {path}" for fields in found.values() for (kind, path), _ in fields[:MAX_FIELDS]]
-    width = max(map(display_width, names), default=0)
-
-    def text(label: str, kind: str, path: str, count: int) -> str:
-        name = f"{kind}: {path}"
-        padding = " " * (width - display_width(name))
-        meant = suggestion(kind, path) if label == UNKNOWN else None
-        hint = f" (did you mean {meant}?)" if meant else ""
-        source, line = counts.first[kind, path] if with_lines else ("", 0)
-        where = f", first in {source} line {line:,}" if source else ""
-        return f"{name}{padding}  in {counted(count, 'record')}{where}{hint}"
-
+    width = 0
+    for fields in found.values():
+        for (kind, path), _ in fields[:MAX_FIELDS]:
+            width = max(width, display_width(f"{kind}: {path}"))
     rows = []
     for label, fields in found.items():
-        rows += _shortened(label, [text(label, kind, path, count) for (kind, path), count in fields], MAX_FIELDS)
+        texts = []
+        for (kind, path), count in fields:
+            name = f"{kind}: {path}"
+            text = f"{name}{' ' * (width - display_width(name))}  in {counted(count, 'record')}"
+            if with_lines:
+                source, line = counts.first[kind, path]
+                text += f", first in {source} line {line:,}" if source else ""
+            meant = suggestion(kind, path) if label == UNKNOWN else None
+            if meant:
+                text += f" (did you mean {meant}?)"
+            texts.append(text)
+        rows += _shortened(label, texts, MAX_FIELDS)
     lacking = {"a date": counts.lacking["date"], "items": counts.lacking["items"], "amounts": counts.lacking["amounts"]}
     parts = [f"{count:,} without {what} ({count / counts.bills:.1%})" for what, count in lacking.items() if count]
-    return [*rows, ("bills", f"{counts.bills:,} read, {', '.join(parts)}")] if parts else rows
+    if parts:
+        rows.append(("bills", f"{counts.bills:,} read, {', '.join(parts)}"))
+    return rows
 
 
 def _most_common(counts: Counter[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:

@@ -123,32 +123,33 @@ def set_(
     chosen = ShopSettings(franchise_id=franchise, closing=closing_time, timezone=timezone, provider_id=base)
     fields = [RESETTABLE[name] for name in reset]
     _require_something_to_do(shop_ids, chosen, fields, all_shops=all_shops, missing=missing)
-    selection: Selection = "missing" if missing else "named"
+    selection: Selection = "named"
     if all_shops:
         selection = "all"
-    settings, now = existing_store(), SystemClock().now_ms()
+    elif missing:
+        selection = "missing"
+    settings = existing_store()
+    now = SystemClock().now_ms()
     require_roles(settings, writes=not check)
+    reads = bootstrap.store(settings).reads()
     try:
-        planned = shop_settings.plan(
-            bootstrap.store(settings).reads(), shop_ids, chosen, now, selection=selection, reset=fields
-        )
+        planned = shop_settings.plan(reads, shop_ids, chosen, now, selection=selection, reset=fields)
     except ShopSettingsError as error:
         raise click.UsageError(str(error)) from error
     if not as_json:
         _print_plan(planned)
-    if check or not planned.changed:
-        # The bills of an earlier change may still have to be rewritten.
-        if not check:
-            _rewrite(settings)
+    if check:
         _print_end(planned, as_json, "Nothing was changed." if planned.changed else "")
         return
-    if not yes:
-        if not terminal.is_terminal(sys.stdin) or as_json:
-            raise click.UsageError("Changing shops needs --yes, because nobody can be asked. --check only shows them.")
-        terminal.confirm("Change them?")
-    with closing(bootstrap.store(settings).ledger()) as ledger, closing(bootstrap.store(settings).key_store()) as audit:
-        shop_settings.change_shops(ledger, audit, planned, now, operator())
+    if planned.changed:
+        if not yes:
+            _require_confirmation(as_json)
+        _change(settings, planned, now)
+    # Also if nothing changes, because the bills of an earlier change may still have to be rewritten.
     _rewrite(settings)
+    if not planned.changed:
+        _print_end(planned, as_json, "")
+        return
     done = f"Changed {counted(len(planned.changed), 'shop')}."
     if planned.bills:
         done += " All bills are rewritten."
@@ -169,6 +170,18 @@ def _require_something_to_do(
     for field in {*fields} & {*chosen.given()}:
         option = next(option for option, name in RESETTABLE.items() if name == field)
         raise click.UsageError(f"Use either --{option} or --reset {option}.")
+
+
+def _require_confirmation(as_json: bool) -> None:
+    if as_json or not terminal.is_terminal(sys.stdin):
+        raise click.UsageError("Changing shops needs --yes, because nobody can be asked. --check only shows them.")
+    terminal.confirm("Change them?")
+
+
+def _change(settings: Settings, planned: ShopChanges, now: int) -> None:
+    store = bootstrap.store(settings)
+    with closing(store.ledger()) as ledger, closing(store.key_store()) as audit:
+        shop_settings.change_shops(ledger, audit, planned, now, operator())
 
 
 def _rewrite(settings: Settings) -> None:

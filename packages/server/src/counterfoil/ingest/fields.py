@@ -87,12 +87,14 @@ def known_fields(kind: str) -> FieldType:
 
 
 def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) -> FieldType:
-    if reference := schema.get("$ref"):
-        name = reference.removeprefix("#/$defs/")
-        if read := _READERS.get(name):
-            always = frozenset({_ALWAYS_READABLE[read]}) if read in _ALWAYS_READABLE else frozenset[type]()
-            return FieldType(path=path, readers=(read,), always_readable=always)
-        return _field_type(definitions[name], definitions, path)
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        read = _READERS.get(name)
+        if read is None:
+            return _field_type(definitions[name], definitions, path)
+        if read in _ALWAYS_READABLE:
+            return FieldType(path=path, readers=(read,), always_readable=frozenset({_ALWAYS_READABLE[read]}))
+        return FieldType(path=path, readers=(read,))
     if "anyOf" in schema:
         return _either([_field_type(choice, definitions, path) for choice in schema["anyOf"]], path)
     if "properties" in schema:
@@ -102,8 +104,10 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
         return FieldType(path=path, fields=fields, required=required)
     if "items" in schema:
         return FieldType(path=path, elements=_field_type(schema["items"], definitions, path))
-    # This is the field `kind`. A record of an unknown kind is rejected before its fields are checked.
-    return FieldType(path=path, always_readable=frozenset({str}) if "const" in schema else frozenset())
+    if "const" in schema:
+        # This is the field `kind`. A record of an unknown kind is rejected before its fields are checked.
+        return FieldType(path=path, always_readable=frozenset({str}))
+    return FieldType(path=path)
 
 
 def _either(choices: list[FieldType], path: str) -> FieldType:
@@ -220,12 +224,14 @@ class FieldCounts(Struct):
 
 def suggestion(kind: str, path: str) -> str | None:
     """Return the known field whose name is most similar to that of an unknown field, or None if none is similar."""
-    start, _, name = path.rpartition(".")
-    known: FieldType | None = known_fields(kind)
-    for step in start.split(".") if start else ():
-        known = (known.fields or {}).get(step) if known else None
-        known = known.elements or known if known else None
-    names = {_plain(field): field for field in known.fields or ()} if known else {}
+    *parents, name = path.split(".")
+    known = known_fields(kind)
+    for parent in parents:
+        inner = (known.fields or {}).get(parent)
+        if inner is None:
+            return None
+        known = inner.elements or inner
+    names = {_plain(field): field for field in known.fields or ()}
     close = get_close_matches(_plain(name), names, n=1, cutoff=CLOSE_ENOUGH)
     return names[close[0]] if close else None
 

@@ -263,18 +263,34 @@ class Spool:
                     entries.append((entry.name, entry.stat(follow_symlinks=False)))
         except OSError as error:
             raise SourceError(f"cannot read {self.folder}: {error.strerror}.") from error
-        names = {name for name, found in entries if stat.S_ISDIR(found.st_mode)}
-        self.folders = {name for name in names - {DONE, QUARANTINE, HELD} if not sources.is_unfinished(name)}
+        self._note_versions(entries, steady_ms)
+        complete: list[tuple[str, os.stat_result]] = []
+        self.folders = set()
+        waiting = []
+        for name, found in entries:
+            is_old = steady_ms - self._seen[name][1] >= WAITING_MS
+            is_unfinished = sources.is_unfinished(name)
+            if stat.S_ISDIR(found.st_mode):
+                if is_unfinished or name in (DONE, QUARANTINE, HELD):
+                    continue
+                self.folders.add(name)
+                if is_old and self._has_files(name):
+                    waiting.append(name)
+            elif not is_unfinished:
+                complete.append((name, found))
+            elif is_old and name != FINDER_FILE:
+                waiting.append(name)
+        self.waiting = sorted(waiting)
+        return sorted(complete)
+
+    def _note_versions(self, entries: Sequence[tuple[str, os.stat_result]], steady_ms: int) -> None:
+        """Remember since when each entry is as it is now, and forget entries that are gone."""
         seen = {}
         for name, found in entries:
-            version, known = _version(found), self._seen.get(name)
+            version = _version(found)
+            known = self._seen.get(name)
             seen[name] = known if known and known[0] == version else (version, steady_ms)
         self._seen = seen
-        unfinished = {name for name in seen if sources.is_unfinished(name)}
-        files = unfinished - names - {FINDER_FILE}
-        unchanged = [name for name in sorted(files | self.folders) if steady_ms - seen[name][1] >= WAITING_MS]
-        self.waiting = [name for name in unchanged if name in files or self._has_files(name)]
-        return sorted((name, found) for name, found in entries if name not in names | unfinished)
 
     def _has_files(self, folder: str) -> bool:
         with suppress(OSError), os.scandir(self.folder / folder) as entries:

@@ -108,6 +108,7 @@ class FolderWatch:
             self.take_files()
 
     def _load_and_move(self, found: list[DeliveredFile]) -> bool:
+        """Load what can be loaded, and move all files. Return False if nothing was loaded and nothing is kept."""
         problems: dict[str, str] = {}
         files = []
         for delivery in found:
@@ -116,30 +117,39 @@ class FolderWatch:
                 problems[delivery.name] = problem
             else:
                 files.append(self._file(delivery, delivery.name))
-        loaded = FileSet(printable(self._spool.folder.name), files, MAX_REJECT_SCORE) if files else None
-        if loaded:
+        loaded: FileSet | None = None
+        held: dict[str, str] = {}
+        if files:
+            loaded = FileSet(printable(self._spool.folder.name), files, MAX_REJECT_SCORE)
             foreign = [delivery for delivery in found if not self._kinds.accepts(delivery.name)]
             loaded.ignored = [Path(delivery.name) for delivery in foreign if delivery.file]
-            try:
-                with self._spool.noting():
-                    is_loaded = self._loader.load(loaded, is_beside=len(self._busy) > 1)
-            finally:
-                for file in files:
-                    file.close()
-            if not is_loaded:
+            if not self._load_and_close(loaded, files):
                 return False
             problems |= self._problems_after(found, loaded)
-        held = {path.name: reason for path, reason in loaded.held.items()} if loaded else {}
+            held = {path.name: reason for path, reason in loaded.held.items()}
         unanswered = {file.path.name: file.headings for file in files if file.needs_answers}
         # A file that was changed or opened for writing during the load stays in the folder and is loaded again.
         unchanged = [delivery for delivery in found if self._spool.is_unchanged(delivery)]
-        moved = [self._move(delivery, problems, held, unanswered) for delivery in unchanged]
-        kept = [item for item in moved if isinstance(item, OpenItem)]
+        files_done = 0
+        kept: list[OpenItem] = []
+        for delivery in unchanged:
+            moved = self._move(delivery, problems, held, unanswered)
+            if isinstance(moved, OpenItem):
+                kept.append(moved)
+            elif moved:
+                files_done += 1
         self._say_what_is_kept(kept)
-        files_done = moved.count(True)
         if loaded or files_done or kept:
             self._loader.report(files_done, kept, loaded=loaded)
         return bool(loaded or kept)
+
+    def _load_and_close(self, loaded: FileSet, files: Sequence[File]) -> bool:
+        try:
+            with self._spool.noting():
+                return self._loader.load(loaded, is_beside=len(self._busy) > 1)
+        finally:
+            for file in files:
+                file.close()
 
     def _problem_before(self, delivery: DeliveredFile) -> str:
         """Return why a file is not loaded at all, or an empty string."""
