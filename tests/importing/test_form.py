@@ -2,23 +2,30 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import validate
 
 from counterfoil.importer.form import MOST_OPTIONS, Form, FormFiles, KnownShop, form_of, json_of, json_schema
+from counterfoil.importer.kept import KeptReadings
 from counterfoil.importer.proposal import form
+from counterfoil.importing.results import RejectedRow
 from importing.answering import TODAY, files_of
-from importing.exports import imported
+from importing.exports import imported, written
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "import-form.md").read_text("utf-8")
 DOCUMENTED = (DOCS / "examples" / "form.json").read_text("utf-8")
 
 
+MOST_ANSWERS = 8
 ANSWERS = {"shop": "riverside", "timezone": "Asia/Bangkok", "franchise": "none", "closing": "04:00"}
 
 
@@ -384,3 +391,52 @@ def test_a_column_that_counts_the_rows_is_no_amount(tmp_path: Path) -> None:
     made = made_of(tmp_path, "\n".join([",Receipt,Date,Total", *rows, ""]))
     assert not made.open
     assert made.totals
+
+
+def asked_exports() -> list[dict[str, Any]]:
+    """Return one in three of the exports about which something is asked."""
+    text = (Path(__file__).parent / "asked_exports.toml").read_text("utf-8")
+    exports: list[dict[str, Any]] = tomllib.loads(text)["export"]
+    return exports[::3]
+
+
+@pytest.mark.parametrize("export", asked_exports(), ids=itemgetter("name"))
+def test_what_is_kept_of_the_last_answer_changes_no_form(export: dict[str, Any], tmp_path: Path) -> None:
+    files = files_of(export, tmp_path)
+    kept, answers = KeptReadings(), dict[str, str]()
+    for _ in range(MOST_ANSWERS):
+        found = form(files, answers, today=TODAY, kept=kept)
+        assert json_of(found) == json_of(form(files, answers, today=TODAY))
+        asked = [question for question in found.questions if question.id not in answers]
+        if not asked:
+            break
+        answers[asked[0].id] = asked[0].default or asked[0].options[-1].answer
+
+
+def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
+    kept = KeptReadings()
+    nets = []
+    for total in ("60.50", "61.50"):
+        export = written(tmp_path, f"Bill,Date,Total\n1,2026-11-13 10:00,{total}\n2,2026-11-13 11:00,40.50\n")
+        found = form(FormFiles((export,)), {}, today=TODAY, kept=kept)
+        assert found.totals is not None
+        nets.append(found.totals.net)
+    assert nets == ["101.00", "102.00"]
+
+
+def test_another_fact_of_a_shop_does_not_convert_the_file_again(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill,Date,Total\n1,2026-11-13 10:00,60.50\n")
+    tables = KeptReadings()
+    first = tables.begin(FormFiles((export,)), TODAY)
+    assert tables.begin(FormFiles((export,)), TODAY) is first
+    assert tables.begin(FormFiles((export,)), TODAY, "Asia/Tokyo") is not first
+    converted: list[str] = []
+
+    def rows_rejected_by(column: str) -> list[RejectedRow]:
+        converted.append(column)
+        return []
+
+    for closing, column in (("00:00", "Total"), ("04:00", "Total"), ("04:00", "Paid")):
+        mapping = {"shop": {"id": "s", "closingTime": closing}, "bill": {"amounts.net": column}}
+        tables.rejected(mapping, partial(rows_rejected_by, column))
+    assert converted == ["Total", "Paid"]

@@ -88,7 +88,7 @@ class _Writer:
     # --- what was accepted -----------------------------------------------------------------
 
     def _accepted(self) -> None:
-        for doubt, answer in self._reading.interview.answers.items():
+        for doubt, answer in sorted(self._reading.interview.answers.items()):
             self._toml.add("[answers]", quoted(doubt), answer)
         self._toml.add("[accepted]", "bills", len(self._reading.counted))
         self._toml.add("[accepted]", "net", money(self._reading.total).replace(",", ""))

@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw
 
 from counterfoil.importer import protocol
 from counterfoil.importer.form import FormFiles, KnownShop, json_of
+from counterfoil.importer.kept import KeptReadings
 from counterfoil.importer.proposal import form
 from counterfoil.importer.protocol import VERSION, Cause, ConversionRequest, FailedMessage
 from counterfoil.importer.reading import headings_of
@@ -118,7 +119,7 @@ class AnswerWriter:
             self.write(protocol.ProgressMessage(VERSION, self._rows))
             self._out.flush()
 
-    def form(self, files: FormFiles, request: ConversionRequest) -> None:
+    def form(self, files: FormFiles, request: ConversionRequest, kept: KeptReadings) -> None:
         """Write the form of the files with the answers of the request, and the end of a conversion without records."""
         shops = [
             KnownShop(
@@ -140,6 +141,7 @@ class AnswerWriter:
             currency=request.currency.upper(),
             timezone=request.timezone,
             usual_timezone=request.usual_timezone,
+            kept=kept,
         )
         self.write(protocol.FormMessage(VERSION, Raw(json_of(found))))
         self.write(protocol.EndMessage(VERSION, 0, 0, 0, 0, Decimal()))
@@ -159,30 +161,34 @@ def run() -> None:
     # Whatever a library prints must not get between the messages.
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=1 << 16)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    kept = KeptReadings()
     try:
         with out:
             for line in sys.stdin.buffer:
-                if not _answer(line, out):
+                if not _answer(line, out, kept):
                     return
     except BrokenPipeError:
         # The load has ended.
         os._exit(1)
 
 
-def _answer(line: bytes, out: IO[bytes]) -> bool:
+def _answer(line: bytes, out: IO[bytes], kept: KeptReadings) -> bool:
     """Answer a request. Return False if this process cannot answer another one, because its memory is full."""
-    failed = _convert(msgspec.convert(json.loads(line), ConversionRequest), out)
+    failed = _convert(msgspec.convert(json.loads(line), ConversionRequest), out, kept)
     if failed:
         out.write(protocol.encode(failed) + b"\n")
     out.flush()
     return failed is None or failed.cause != "memory"
 
 
-def _convert(request: ConversionRequest, out: IO[bytes]) -> FailedMessage | None:
+def _convert(request: ConversionRequest, out: IO[bytes], kept: KeptReadings) -> FailedMessage | None:
     """Write all messages about an export, or return why it cannot be converted."""
     answers = AnswerWriter(out, request.max_cells)
+    if request.answers is None:
+        # What was read for a form takes memory that a conversion may need.
+        kept.forget()
     try:
-        for result in _results(request, answers):
+        for result in _results(request, answers, kept):
             answers.result(result)
     except BrokenPipeError:
         raise
@@ -229,7 +235,7 @@ def _reason(error: BaseException) -> tuple[str, Cause]:
     return f"{type(error).__name__} in {Path(where.filename).name}, line {where.lineno}", "error"
 
 
-def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Imported]:
+def _results(request: ConversionRequest, answers: AnswerWriter, kept: KeptReadings) -> Iterator[Imported]:
     options = ImportOptions(
         shop=request.shop,
         write_shops=request.with_shops,
@@ -261,7 +267,7 @@ def _results(request: ConversionRequest, answers: AnswerWriter) -> Iterator[Impo
     own_mappings = Path(request.mappings) if request.mappings else None
     mapping = request.mapping, request.mapping_name
     if request.answers is not None:
-        answers.form(FormFiles(*(tuple(paths[kind]) for kind in ("bills", "lines", "payments"))), request)
+        answers.form(FormFiles(*(tuple(paths[kind]) for kind in ("bills", "lines", "payments"))), request, kept)
         return
     given = paths["bills"], paths["lines"], paths["payments"]
     try:

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import partial
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from counterfoil.importer.form import (
     sentence,
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
+from counterfoil.importer.kept import KeptReadings
 from counterfoil.importer.members import ROWS, members_form
 from counterfoil.importer.other_roles import OtherRoles
 from counterfoil.importer.ranks import REFUND, SALE, VOID
@@ -42,7 +44,7 @@ from counterfoil.importer.series import AmountSeries
 from counterfoil.importer.shop_questions import assumptions
 from counterfoil.importer.shop_zones import DEFAULT_ZONE
 from counterfoil.importer.shops import ExportShop
-from counterfoil.importer.solver import ExportReading, ExportSource, Left, Record
+from counterfoil.importer.solver import ExportReading, Left, Record
 from counterfoil.importer.states import EACH
 from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import KnownBase
@@ -75,10 +77,11 @@ def form(
     currency: str = "THB",
     timezone: str | None = None,
     usual_timezone: str = DEFAULT_ZONE,
+    kept: KeptReadings | None = None,
 ) -> Form:
     """Return the form of an export with the answers that were given. The same arguments give the same form.
 
-    Raise `ImportFailed` if a file cannot be read at all.
+    `kept` has what forms of the same files have in common. Raise `ImportFailed` if a file cannot be read at all.
     """
     of_members = partial(members_form, files, bases=bases, base=base, today=today, timezone=timezone)
     found = of_members(answers)
@@ -88,7 +91,7 @@ def form(
     is_asked_about_members = ROWS in answers and of_members(about_bills) is not None
     if not is_asked_about_members:
         about_bills = dict(answers)
-    of_bills = _Former(files, about_bills, shops, today, currency, timezone, usual_timezone).form()
+    of_bills = _Former(files, about_bills, shops, today, currency, timezone, usual_timezone, kept).form()
     if is_asked_about_members:
         return replace(of_bills, answers={ROWS: answers[ROWS], **of_bills.answers})
     return of_bills
@@ -111,9 +114,11 @@ class _Former:
         currency: str,
         timezone: str | None,
         usual_timezone: str,
+        kept: KeptReadings | None,
     ) -> None:
         self._files = files
-        self._source = ExportSource(files)
+        self._kept = kept or KeptReadings()
+        self._source = self._kept.begin(files, tuple(shops), today, currency, timezone, usual_timezone)
         self._answers = dict(answers)
         self._shops = shops
         self._today = today
@@ -124,28 +129,26 @@ class _Former:
         self._refused: list[RefusedAnswer] = []
         self._settled: dict[str, str] = {}
         """The answers of doubts of which only one is left: the others are refuted, or lead to the same records."""
-        self._readings: dict[tuple[tuple[str, str], ...], ExportReading] = {}
-        self._rejected: list[RejectedRow] = []
+        self._rejected: Sequence[RejectedRow] = ()
         """The rows that cannot be converted with the mapping of this form."""
 
     def form(self) -> Form:
         found = self._form_of_readings()
         if found.mapping and not found.is_sample:
-            self._rejected = self._rows_rejected_by(found.mapping)
-        if not self._rejected:
-            return found
-        # The totals are those of the load, which leaves out the bills with these rows.
-        self._readings.clear()
-        return self._form_of_readings()
+            accepted = tomllib.loads(found.mapping)
+            self._rejected = self._kept.rejected(accepted, partial(self._rows_rejected_by, accepted))
+        if self._rejected:
+            # The totals are those of the load, which leaves out the bills with these rows.
+            found = self._form_of_readings()
+        self._kept.finish()
+        return found
 
-    def _rows_rejected_by(self, accepted: str) -> list[RejectedRow]:
+    def _rows_rejected_by(self, accepted: Mapping[str, Any]) -> list[RejectedRow]:
         """Convert the files with the accepted mapping, and return the rows that cannot be converted."""
         options = ImportOptions(currency=self._currency, timezone=self._timezone, today=self._today)
         files = self._files
         try:
-            export = open_export(
-                None, files.bills, files.lines, files.payments, tomllib.loads(accepted), "the mapping", options
-            )
+            export = open_export(None, files.bills, files.lines, files.payments, dict(accepted), "the mapping", options)
             return [result for result in export.records() if isinstance(result, RejectedRow)]
         except ImportFailed:
             # The load says so itself.
@@ -172,19 +175,20 @@ class _Former:
     # --- questions -------------------------------------------------------------------------
 
     def _reading(self, answers: Mapping[str, str]) -> ExportReading:
-        key = tuple(sorted(answers.items()))
-        if key not in self._readings:
-            self._readings[key] = ExportReading(
-                self._source,
-                answers,
-                known=self._shops,
-                today=self._today,
-                timezone=self._timezone,
-                usual_timezone=self._usual_timezone,
-                places=self._places,
-                rejected=self._rejected,
-            )
-        return self._readings[key]
+        key = tuple(sorted(answers.items())), tuple((row.file, row.line) for row in self._rejected)
+        return self._kept.reading(key, partial(self._read, answers))
+
+    def _read(self, answers: Mapping[str, str]) -> ExportReading:
+        return ExportReading(
+            self._source,
+            answers,
+            known=self._shops,
+            today=self._today,
+            timezone=self._timezone,
+            usual_timezone=self._usual_timezone,
+            places=self._places,
+            rejected=self._rejected,
+        )
 
     def _settle(self) -> tuple[ExportReading, list[Question]]:
         """Return the reading and the questions that are left, when each has options with different records."""
