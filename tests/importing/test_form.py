@@ -5,7 +5,9 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from functools import partial
+from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -440,3 +442,68 @@ def test_another_fact_of_a_shop_does_not_convert_the_file_again(tmp_path: Path) 
         mapping = {"shop": {"id": "s", "closingTime": closing}, "bill": {"amounts.net": column}}
         tables.rejected(mapping, partial(rows_rejected_by, column))
     assert converted == ["Total", "Paid"]
+
+
+AMOUNTS = ("60.50", "121.00", "75.25", "300.00", "42.75", "88.00", "190.50", "64.25")
+
+
+def with_column(heading: str, cells: Sequence[str]) -> str:
+    rows = [f"Receipt,Date,Total,{heading}"]
+    for place, (amount, cell) in enumerate(zip(AMOUNTS, cells, strict=True)):
+        rows.append(f"{1001 + place},2026-11-{13 + place // 3} 1{place}:05,{amount},{cell}")
+    return "\n".join([*rows, ""])
+
+
+@pytest.mark.parametrize("heading", ["Running total", "Cumulative", "Balance"])
+@pytest.mark.parametrize("step", [1, -1], ids=["oldest first", "newest first"])
+def test_a_running_total_is_no_amount_of_a_bill(heading: str, step: int, tmp_path: Path) -> None:
+    sums = [str(total) for total in accumulate(map(Decimal, AMOUNTS[::step]))]
+    found = made_of(tmp_path, with_column(heading, sums[::step]))
+    assert not found.open, found.open
+    assert found.totals is not None
+    assert found.totals.net == "942.25"
+
+
+def test_a_column_that_adds_up_no_other_one_is_asked_about(tmp_path: Path) -> None:
+    sums = list(accumulate(map(Decimal, AMOUNTS)))
+    cells = [str(total) for total in [*sums[:-1], sums[-1] + 1]]
+    assert [question.id for question in made_of(tmp_path, with_column("Cumulative", cells)).open] == ["net"]
+
+
+@pytest.mark.parametrize("heading", ["Customer balance", "Points balance", "Member Balance"])
+def test_what_a_customer_has_left_is_no_amount_of_a_bill(heading: str, tmp_path: Path) -> None:
+    found = made_of(
+        tmp_path, with_column(heading, ["0.00", "15.50", "0.00", "120.00", "3.25", "0.00", "55.00", "0.00"])
+    )
+    assert not found.open, found.open
+    assert found.totals is not None
+    assert found.totals.net == "942.25"
+
+
+def test_a_shop_on_the_first_row_of_its_block_is_that_of_the_rows_below_it(tmp_path: Path) -> None:
+    export = written(tmp_path, with_column("Branch", ["Riverside", "", "", "", "Old Town", "", "", ""]))
+    found = form(FormFiles((export,)), {}, today=TODAY)
+    assert not found.open, found.open
+    assert any("Branch stands only on the first row" in text for text in found.assumed)
+    assert found.totals is not None
+    nets = {"Riverside": Decimal(), "Old Town": Decimal()}
+    for day in found.totals.days:
+        nets[day.shop] += Decimal(day.net)
+    assert nets == {"Riverside": Decimal("556.75"), "Old Town": Decimal("385.50")}
+    bills = imported("csv", export, mapping=found.mapping, today=TODAY).bills
+    assert [bill["shopId"] for bill in bills] == ["riverside"] * 4 + ["old-town"] * 4
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_a_french_export_with_semicolons_and_decimal_commas_asks_nothing(encoding: str, tmp_path: Path) -> None:
+    rows = ["N° ticket;Date;Heure;Mode de règlement;Montant HT;TVA;Montant TTC"]
+    for place, way in enumerate(("Espèces", "Carte", "Chèque", "Carte")):
+        rows.append(
+            f"{1001 + place};{13 + place}/11/2026;1{place}:05;{way};1 0{place}0,00;10{place},00;1 1{place}{place},00"
+        )
+    export = written(tmp_path, "\n".join([*rows, ""]), encoding=encoding)
+    found = form(FormFiles((export,)), {}, today=TODAY)
+    assert not found.open, found.open
+    assert found.totals is not None
+    assert found.totals.net == "4466.00"
+    assert len(imported("csv", export, mapping=found.mapping, today=TODAY).bills) == 4

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from counterfoil.importer.amount_columns import CENT, EITHER, ROW, AmountColumns
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.ranks import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
+from counterfoil.importer.running_totals import running_totals
 from counterfoil.importer.series import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, UNKNOWN_ROLE, AmountSeries, sums_of
 from counterfoil.importer.unknown_amounts import MOST_UNKNOWN, kept_back, shown_by_sums
 
@@ -59,6 +60,10 @@ class StatedAmounts(AmountColumns):
                 positive.append(bill)
         return positive or counted
 
+    @cached_property
+    def _running_totals(self) -> frozenset[str]:
+        return running_totals(self._bills)
+
     # --- candidates -------------------------------------------------------------------------------
 
     def candidates(self) -> list[AmountSeries]:
@@ -90,6 +95,8 @@ class StatedAmounts(AmountColumns):
         """Return the columns whose heading is one of a total, at each level at which it may be read."""
         found = []
         for column in self._ranks.with_role(*TOTAL_ROLES):
+            if column.name in self._running_totals:
+                continue
             role = self._ranks.role(column) or ""
             level = self.levels[column.name]
             if level in (BILL, EITHER):
@@ -140,7 +147,7 @@ class StatedAmounts(AmountColumns):
         if not column.is_number or ranks.heading_state(column) == VOID or _has_times(column):
             return False
         known = (bills.number, bills.closing.day, bills.closing.clock, bills.trading_day)
-        names = {one.name for one in known if one}
+        names = {one.name for one in known if one} | self._running_totals
         if column.name in names or column.name in self._states.of_bills:
             return False
         role = ranks.role(column)

@@ -12,7 +12,7 @@ from counterfoil.importer.bills import Bills
 from counterfoil.importer.closing_times import find_closing_time
 from counterfoil.importer.columns import ExportTable, TableColumn, day_of
 from counterfoil.importer.date_orders import DateOrder, readable_order
-from counterfoil.importer.filled_down import FilledColumns, fill_days, fill_down
+from counterfoil.importer.filled_down import FilledColumns, fill_days, fill_down, fill_shops
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import Ranks
@@ -41,6 +41,7 @@ def find_bills(
     is_number_asked = find_number(kept, interview, has_line_file=has_line_file)
     filled = FilledColumns() if has_line_file else fill_down(kept, interview, is_number_asked=is_number_asked)
     filled = fill_days(kept, interview, filled)
+    filled = fill_shops(kept, interview, filled)
     kept.leave_out_without_number()
     kept.leave_out_without_day()
     kept.leave_out_words()

@@ -12,6 +12,8 @@ from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import REFUND, TOTAL_ROLES, VOID, Ranks
 
 DAY_ABOVE, NO_DAY = "above", "none"
+FEWEST_ROWS_OF_SHOP = 3
+"""If shops have fewer rows than that, the others may be bills of which nothing names the shop."""
 
 
 class FilledColumns(Struct, frozen=True):
@@ -68,6 +70,22 @@ def fill_days(kept: KeptRows, interview: Interview, filled: FilledColumns) -> Fi
         raise Refuted("days", NO_DAY, sentence("the other rows of a bill have the day of its first row"))
     kept.leave_out_without(day)
     return filled
+
+
+def fill_shops(kept: KeptRows, interview: Interview, filled: FilledColumns) -> FilledColumns:
+    """Fill down a shop that stands only on the first row of its block: each is named once, the first row has one."""
+    shops = [column for column in kept.ranks.with_role("shopId") if column.filled and not column.is_filled]
+    if len(shops) != 1 or shops[0].name in filled.columns:
+        return filled
+    [shop] = shops
+    is_named_once = shop.filled == len(shop.distinct)
+    if not shop.values[0] or not is_named_once or len(shop.values) < FEWEST_ROWS_OF_SHOP * shop.filled:
+        return filled
+    kept.use(kept.table.filled_down([shop.name], shop.rows_with("")))
+    interview.assumed.append(
+        sentence("{shop} stands only on the first row of each shop, and is that of the rows below it", shop=shop.name)
+    )
+    return FilledColumns([shop.name, *filled.columns], filled.line_marks)
 
 
 def _first_rows(number: TableColumn) -> tuple[list[int], list[int]]:
