@@ -192,20 +192,13 @@ def _print_narrow(
         index = names.index(name)
         if any(row[index] not in ("", "-") for row in cells):
             chosen.append(index)
-    zones = set()
-    table = [[names[index] for index in chosen]]
-    for row in cells:
-        line = []
-        for index in chosen:
-            time = _TIME.fullmatch(row[index]) if columns[index].kind == "time" else None
-            if time:
-                zones.add(time["zone"])
-            line.append(time["minute"] if time else row[index])
-        table.append(line)
-    texts = [place for place, index in enumerate(chosen) if columns[index].kind == "text" and place > 0]
-    table = _cut(table, texts, room)
-    right = [columns[index].kind == "number" for index in chosen]
-    heading, *lines = aligned(table, right)
+    kinds = [columns[index].kind for index in chosen]
+    chosen_cells = [[row[index] for index in chosen] for row in cells]
+    short_cells, zones = _without_zones(chosen_cells, kinds)
+    # The first column names the row, so it is never cut.
+    texts = [place for place, kind in enumerate(kinds) if kind == "text" and place > 0]
+    table = _cut([[names[index] for index in chosen], *short_cells], texts, room)
+    heading, *lines = aligned(table, [kind == "number" for kind in kinds])
     if max(map(display_width, (heading, *lines))) > room:
         return False
     echo(heading, dim=True)
@@ -218,6 +211,23 @@ def _print_narrow(
     times = f"Times are {', '.join(sorted(zones))}. " if zones else ""
     print_wrapped(f"{times}A wider terminal also shows {', '.join(left_out)}; --json shows everything.", dim=True)
     return True
+
+
+def _without_zones(rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> tuple[list[list[str]], set[str]]:
+    """Return the rows with times as short as possible, and the time zones that were left out."""
+    zones: set[str] = set()
+    short_rows = []
+    for row in rows:
+        short_row = []
+        for text, kind in zip(row, kinds, strict=True):
+            time = _TIME.fullmatch(text) if kind == "time" else None
+            if time:
+                zones.add(time["zone"])
+                short_row.append(time["minute"])
+            else:
+                short_row.append(text)
+        short_rows.append(short_row)
+    return short_rows, zones
 
 
 def _parts_below(values: Mapping[str, str], moved: str, below: str) -> list[str]:

@@ -41,7 +41,8 @@ def check_options(words: Sequence[str], *, remove: bool, void_reason: str | None
 
 
 def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str | None, as_json: bool) -> None:
-    reads, now = bootstrap.store(settings).reads(), SystemClock().now_ms()
+    reads = bootstrap.store(settings).reads()
+    now = SystemClock().now_ms()
     load = _load_to_undo(reads, number, now)
     undo = Undo(settings, number, load)
     found = undo.preview()
@@ -62,11 +63,13 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
             print_note(f"nothing was changed. {_advice(found, lists_only)}")
         return
     is_done = load is not None and load_state(load, now) == "undone" and not found.taken_back
+    count = 0
     # If there is nothing to do, nothing is audited.
-    count = 0 if is_done else undo.take_back(None if remove else void_reason, operator(), now)
-    late = []
+    if not is_done:
+        count = undo.take_back(None if remove else void_reason, operator(), now)
+    late_readers = []
     if remove:
-        late = [reader for reader in undo.readers(found.shops, now) if not reader.reads_feed]
+        late_readers = [reader for reader in undo.readers(found.shops, now) if not reader.reads_feed]
     if as_json:
         print_json({**_json(found, readers), "done": {"how": "removed" if remove else "void", "bills": count}})
     else:
@@ -74,10 +77,10 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
         echo(f"{verb} {counted(count, 'bill')} of load {number}.")
         _print_kept(found, files)
         print_note("the load was undone before." if is_done else "load the right file now.")
-    if late:
+    if late_readers:
         raise click.ClickException(
-            f"while the bills were being removed, {_named(late)} may have read some of them from lists, where a removed"
-            " bill does not appear. Ask the integrator to read these shops again in full."
+            f"while the bills were being removed, {_named(late_readers)} may have read some of them from lists, where a"
+            " removed bill does not appear. Ask the integrator to read these shops again in full."
         )
 
 

@@ -96,8 +96,8 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     f"{IMPORT_PATH}/{_IMPORT}/accept": import_actions.accept,
     f"{IMPORT_PATH}/{_IMPORT}/discard": import_actions.discard,
 }
-_PAGES = [(re.compile(pattern, re.ASCII), each) for pattern, each in PAGES.items()]
-_ACTIONS = [(re.compile(pattern, re.ASCII), each) for pattern, each in ACTIONS.items()]
+_PAGES = [(re.compile(pattern, re.ASCII), page) for pattern, page in PAGES.items()]
+_ACTIONS = [(re.compile(pattern, re.ASCII), action) for pattern, action in ACTIONS.items()]
 _DATA_FORMAT = re.compile(r"(.*)\.(json|csv)")
 
 

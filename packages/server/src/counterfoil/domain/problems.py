@@ -131,12 +131,6 @@ def with_code(code: str) -> Problem:
     return _BY_CODE[code]
 
 
-def explanation(code: str) -> Message:
-    """Return the message of an error code, which is empty if the code is unknown."""
-    problem = _BY_CODE.get(code)
-    return Message(f"error.{code}", problem.message) if problem else NOTHING
-
-
 def what_to_do(code: str) -> Message:
     """Return what a client should do about an error code, which is empty if the code is unknown."""
     problem = _BY_CODE.get(code)

@@ -2,7 +2,7 @@
 
 import http.client
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from itertools import accumulate
@@ -33,7 +33,6 @@ from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
 from counterfoil.serving import metric_kinds
-from counterfoil.serving.metric_kinds import MetricKind
 from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
 
@@ -291,18 +290,28 @@ def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> 
         yield metric_kinds.OPEN_ITEMS_OLDEST_SECONDS(max(0, now - (oldest(items) or now)) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)
     yield metric_kinds.LOAD_ALARMS({measure: alarms[measure] for measure in MEASURES})
-    folders = {folder.name: folder for folder in inspection.watched_folders(now)}
-    if not folders:
-        return
-    of_folders: dict[MetricKind, Callable[[WatchedFolder], float]] = {
-        metric_kinds.WATCHED_FOLDER_HEARTBEAT_AGE_SECONDS: lambda folder: max(0, now - folder.seen_at) / 1000,
-        metric_kinds.WATCHED_FOLDER_DELIVERY_AGE_SECONDS: lambda folder: max(0, now - folder.delivered_at) / 1000,
-        metric_kinds.WATCHED_FOLDER_SILENT: lambda folder: folder.is_silent(now, settings.silent_folder_min),
-        metric_kinds.WATCHED_FOLDER_STUCK: lambda folder: bool(folder.problem),
-        metric_kinds.WATCHED_FOLDER_QUARANTINED_FILES: lambda folder: folder.quarantined,
-    }
-    for of_folder, value in of_folders.items():
-        yield of_folder({folder: value(found) for folder, found in folders.items()})
+    folders = inspection.watched_folders(now)
+    if folders:
+        yield from _folder_metrics(folders, settings, now)
+
+
+def _folder_metrics(folders: Sequence[WatchedFolder], settings: Settings, now: int) -> Iterator[Metric]:
+    seen_ages: dict[str, float] = {}
+    delivery_ages: dict[str, float] = {}
+    silent: dict[str, float] = {}
+    stuck: dict[str, float] = {}
+    quarantined: dict[str, float] = {}
+    for folder in folders:
+        seen_ages[folder.name] = max(0, now - folder.seen_at) / 1000
+        delivery_ages[folder.name] = max(0, now - folder.delivered_at) / 1000
+        silent[folder.name] = folder.is_silent(now, settings.silent_folder_min)
+        stuck[folder.name] = bool(folder.problem)
+        quarantined[folder.name] = folder.quarantined
+    yield metric_kinds.WATCHED_FOLDER_HEARTBEAT_AGE_SECONDS(seen_ages)
+    yield metric_kinds.WATCHED_FOLDER_DELIVERY_AGE_SECONDS(delivery_ages)
+    yield metric_kinds.WATCHED_FOLDER_SILENT(silent)
+    yield metric_kinds.WATCHED_FOLDER_STUCK(stuck)
+    yield metric_kinds.WATCHED_FOLDER_QUARANTINED_FILES(quarantined)
 
 
 def probe(settings: Settings) -> str | None:

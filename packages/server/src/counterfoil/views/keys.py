@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import asdict
 
@@ -14,7 +14,7 @@ from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.columns import DATA, ListColumn
 from counterfoil.program.times import minute
 from counterfoil.request_reads import DayOfKey, ErrorGroup
-from counterfoil.views.copies import CopySummary, LoadedShops, copy_rows, summary
+from counterfoil.views.copies import CopyRow, CopySummary, LoadedShops, copy_rows, summary
 
 WEEK = 7
 AnyKey = TypeVar("AnyKey", bound=Key)
@@ -77,8 +77,10 @@ class UsedKey(Key, frozen=True, kw_only=True):
 
 def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKey]:
     span = days_until(thai_day(now), WEEK)
-    days, copies = reads.days(span[0], span[-1]), reads.copies()
-    last_used, last_disclosed = reads.last_used(), reads.last_disclosed()
+    days = reads.days(span[0], span[-1])
+    copies = reads.copies()
+    last_used = reads.last_used()
+    last_disclosed = reads.last_disclosed()
     loaded = shops() if copies else None
     found = []
     for key in reads.keys():  # noqa: SIM118 - not a dictionary
@@ -87,13 +89,20 @@ def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKe
         use = KeyUse(
             last_used=last_used.get(key.key_id), last_disclosed=last_disclosed.get(key.key_id), requests_today=week[-1]
         )
+        rows: list[CopyRow] = []
         # A revoked key cannot read anything, so the state of its copy does not matter.
-        read = copies.get(key.lineage, []) if not key.is_revoked(now) else []
-        rows = copy_rows(key, read, loaded, now) if read else []
-        warnings = [warning.value for warning in key_warnings(key, use, now)]
-        errors = sum(day.errors for day in of_key.values())
-        usage: dict[str, Any] = {"last_used": use.last_used, "week": week, "errors": errors, "warnings": warnings}
-        found.append(UsedKey(**asdict(key), **usage, copy=summary(rows)))
+        if key.lineage in copies and not key.is_revoked(now):
+            rows = copy_rows(key, copies[key.lineage], loaded, now)
+        found.append(
+            UsedKey(
+                **asdict(key),
+                last_used=use.last_used,
+                week=week,
+                errors=sum(day.errors for day in of_key.values()),
+                warnings=[warning.value for warning in key_warnings(key, use, now)],
+                copy=summary(rows),
+            )
+        )
     return found
 
 
