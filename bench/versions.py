@@ -29,21 +29,35 @@ from bench import machine, trees
 from bench.contestants import free_port
 from bench.pull import HOST, wait_for
 
-SHOP = {"kind": "shop", "id": "sh_bench", "name": "Bench", "franchiseId": "bench"}
+BASE = {"kind": "base", "id": "mb_bench", "tiers": [{"code": "gold", "name": "Gold"}]}
+SHOP = {"kind": "shop", "id": "sh_bench", "name": "Bench", "franchiseId": "bench", "providerId": "mb_bench"}
+MEMBER = {
+    "kind": "member",
+    "providerId": "mb_bench",
+    "createdAt": "2026-01-01T12:00:00+07:00",
+    "rank": "gold",
+    "points": 120,
+    "tel": "0890000000",
+}
 BILL = {
     "kind": "bill",
     "shopId": "sh_bench",
     "closedAt": "2026-01-01T12:00:00+07:00",
-    "items": [{"name": f"Dish {number}", "qty": number, "amount": 120 * number} for number in range(1, 6)],
-    "amounts": {"gross": 1800, "net": 1800},
+    "lines": [
+        {"productId": f"p_{number}", "name": f"Dish {number}", "qty": number, "unitPrice": 120, "total": 120 * number}
+        for number in range(1, 6)
+    ],
+    "amounts": {"subtotal": 1800, "net": 1800},
+    "payments": [{"name": "Cash", "amount": 1800, "change": 0}],
 }
-BILLS = 200
+BILLS = MEMBERS = 200
 # `updatedSince` is later than every stored change, so a poll gets an empty list.
 POLL = "/ext/v1/transactions?shopId=sh_bench&updatedSince=2099-01-01T00:00:00Z"
 PATHS = {
     "poll": POLL,
     "page": "/ext/v1/transactions?shopId=sh_bench&from=20260101&to=20260101&limit=200",
     "bill": "/ext/v1/transactions/b_7?shopId=sh_bench",
+    "members": "/ext/v1/members?providerId=mb_bench&limit=200",
     "shops": "/ext/v1/shops",
 }
 PLENTY = 100_000_000
@@ -69,7 +83,9 @@ class Service:
             "PYTHONPATH": trees.python_path(tree),
             "COUNTERFOIL_STORE": str(folder / "store"),
         }
-        records = [SHOP, *(BILL | {"id": f"b_{number}"} for number in range(BILLS))]
+        records = [BASE, SHOP]
+        records += [BILL | {"id": f"b_{number}"} for number in range(BILLS)]
+        records += [MEMBER | {"id": f"m_{number}"} for number in range(MEMBERS)]
         self._run("load", "-", stdin="\n".join(map(json.dumps, records)))
         limits = ("--per-min", str(PLENTY), "--per-day", str(PLENTY))
         self._key = json.loads(self._run("keys", "issue", "--shop", SHOP["id"], *limits, "--json"))["key"]
