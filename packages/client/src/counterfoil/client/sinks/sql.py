@@ -111,7 +111,12 @@ _PARSED_OF_BILLS = tuple(fill.table for fill in _FILLS_OF_BILLS)
 
 
 class Sink(ABC):
-    """A copy in an SQL engine. Statements have `?` for values, and rows are JSON objects of responses, as bytes."""
+    """A copy in an SQL engine. Statements have `?` for values, and rows are JSON objects of responses, as bytes.
+
+    The tables are written and compared in the same way, and differ in their columns and keys. So statements
+    about any table are made from the declarations of `client/tables.py`: only names that are declared there, and what
+    a `Dialect` declares, get into them. Statements about one table are written whole.
+    """
 
     DIALECT: layout.Dialect
     # Selects all (table, column) pairs of the copy's tables, at least one pair for each view, and maybe other pairs.
@@ -224,9 +229,11 @@ class Sink(ABC):
 
     def row_counts(self, most: int | None = None) -> dict[str, int]:
         """Return how many rows each table has. With `most`, do not count further."""
-        rows = "{name}" if most is None else f"(SELECT 1 FROM {{name}} LIMIT {most}) AS first_rows"
-        counted = (f"SELECT '{table.name}', count(*) FROM {rows.format(name=table.name)}" for table in TABLES)
-        return dict(self.run(" UNION ALL ".join(counted)))
+        statements = []
+        for table in TABLES:
+            rows = table.name if most is None else f"(SELECT 1 FROM {table.name} LIMIT {most}) AS first_rows"
+            statements.append(f"SELECT '{table.name}', count(*) FROM {rows}")
+        return dict(self.run(" UNION ALL ".join(statements)))
 
     # --- shops ---------------------------------------------------------------------
 
@@ -281,7 +288,7 @@ class Sink(ABC):
 
     def count_shops(self) -> int:
         """Return the number of shops that are not marked as removed."""
-        return self._count("shops WHERE removed_at IS NULL")
+        return self._count("SELECT count(*) FROM shops WHERE removed_at IS NULL")
 
     def shops_that_left(self) -> set[str]:
         """Return the IDs of the shops whose bills the key can no longer read."""
@@ -312,10 +319,13 @@ class Sink(ABC):
 
     def count_bills(self, shop_ids: Collection[str]) -> int:
         """Return how many bills of these shops the copy has."""
-        return sum(self._count("bills WHERE shop_id = ?", [shop_id]) for shop_id in set(shop_ids))
+        bills = 0
+        for shop_id in set(shop_ids):
+            bills += self._count("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])
+        return bills
 
-    def _count(self, rows: str, values: Sequence[Any] = ()) -> int:
-        count: int = self.run(f"SELECT count(*) FROM {rows}", values)[0][0]
+    def _count(self, statement: str, values: Sequence[Any] = ()) -> int:
+        count: int = self.run(statement, values)[0][0]
         return count
 
     def _change(self, table: Table, statement: str, values: Sequence[Any] = ()) -> int:
@@ -339,8 +349,10 @@ class Sink(ABC):
 
     def bases(self, *, also_removed: bool = False) -> list[str]:
         """Return the IDs of the bases of all shops that are not marked as removed, or of all shops."""
-        shops = "provider_id IS NOT NULL" if also_removed else "provider_id IS NOT NULL AND removed_at IS NULL"
-        return sorted(row[0] for row in self.run(f"SELECT DISTINCT provider_id FROM shops WHERE {shops}"))
+        statement = "SELECT DISTINCT provider_id FROM shops WHERE provider_id IS NOT NULL AND removed_at IS NULL"
+        if also_removed:
+            statement = "SELECT DISTINCT provider_id FROM shops WHERE provider_id IS NOT NULL"
+        return sorted(row[0] for row in self.run(statement))
 
     def bases_that_left(self) -> list[str]:
         """Return the bases of current members that no current shop has, so that the service does not return them."""
@@ -445,7 +457,7 @@ class Sink(ABC):
             added_parts, changed_parts = self._merge_table(part)
             changed |= added_parts | changed_parts
         changed -= added
-        unchanged = self._count(f"staged_{whole.name}") - len(added) - len(changed)
+        unchanged = self._count(f"SELECT count(*) FROM staged_{whole.name}") - len(added) - len(changed)
         return Written(len(added), len(changed), unchanged)
 
     def _merge_table(self, table: Table) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
@@ -512,7 +524,9 @@ class Sink(ABC):
             self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({incoming})")
         self._forget_removals(incoming)
         is_known = self.may_have_strays or self.run(f"SELECT 1 FROM bills WHERE (shop_id, id) IN ({incoming}) LIMIT 1")
-        without_day = self._count('staged_bill_keys WHERE "timestamp" IS NOT NULL AND business_date IS NULL')
+        without_day = self._count(
+            'SELECT count(*) FROM staged_bill_keys WHERE "timestamp" IS NOT NULL AND business_date IS NULL'
+        )
         if is_known:
             self._stage(_FILLS_OF_BILLS)
             return structs.replace(self._merge(BILLS, *PARTS_OF_BILL), without_day=without_day)
@@ -582,7 +596,7 @@ class Sink(ABC):
 
     def _remove(self, keys: str) -> int:
         """Delete the bills that a SELECT returns, and return how many of them were in the copy."""
-        found = self._count(f"bills WHERE (shop_id, id) IN ({keys})")
+        found = self._count(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({keys})")
         if found:
             self._record_removals(f"(shop_id, id) IN ({keys})")
             self.changed(BILLS, *PARTS_OF_BILL)
@@ -629,12 +643,14 @@ class Sink(ABC):
 
     def days_of_bills(self, shop_id: str, first: date | None = None, last: date | None = None) -> dict[str, str | None]:
         """Return a shop's bills from the day `first` to the day `last`, or those without a day, and their days."""
-        days = [day.isoformat() for day in (first, last) if day is not None]
-        type_of_day = self.DIALECT.types[Kind.DAY]
-        chosen = f"BETWEEN CAST(? AS {type_of_day}) AND CAST(? AS {type_of_day})" if days else "IS NULL"
-        text = self.DIALECT.types[Kind.TEXT]
-        listed = f"SELECT id, CAST(bill_date AS {text}) FROM bills WHERE shop_id = ? AND bill_date {chosen}"
-        return dict(self.run(listed, [shop_id, *days]))
+        if first is None or last is None:
+            return dict(self.run("SELECT id, NULL FROM bills WHERE shop_id = ? AND bill_date IS NULL", [shop_id]))
+        text, day = self.DIALECT.types[Kind.TEXT], self.DIALECT.types[Kind.DAY]
+        listed = (
+            f"SELECT id, CAST(bill_date AS {text}) FROM bills "
+            f"WHERE shop_id = ? AND bill_date BETWEEN CAST(? AS {day}) AND CAST(? AS {day})"
+        )
+        return dict(self.run(listed, [shop_id, first.isoformat(), last.isoformat()]))
 
     def different_bills(self, shop_id: str, rows: Sequence[bytes]) -> set[str]:
         """Return the IDs of those bills of a shop that the copy does not have as they are, with all their parts."""
