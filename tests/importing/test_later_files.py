@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import tomllib
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -471,3 +472,57 @@ def test_a_bill_of_a_later_file_in_the_future_or_long_ago_is_rejected(tmp_path: 
     assert "1970-01-01, long before" in found.rejected[1].detail
     allowed = mapping.replace('"2026-11-13", "2026-11-17"', '"1970-01-01", "2027-11-18"')
     assert len(imported("csv", export, mapping=allowed, today=TODAY).bills) == 5
+
+
+def later_amounts(folder: Path, factor: str, count: int = 12) -> Outcome:
+    """Import a later file whose amounts are those of the sample, multiplied."""
+    mapping = mapping_of(folder, of_amounts([Decimal(f"{60 + place}.50") for place in range(12)]))
+    assert "[checks]\n" in mapping
+    amounts = [Decimal(f"{70 + place}.50") * Decimal(factor) for place in range(count)]
+    export = written(folder, of_amounts(amounts), "later.csv")
+    return imported("csv", export, mapping=mapping, today=TODAY)
+
+
+def of_amounts(amounts: list[Decimal]) -> str:
+    rows = [
+        f"{1001 + place},13/11/2026 1{place % 10}:0{place % 7},{amount:.2f}" for place, amount in enumerate(amounts)
+    ]
+    return "\n".join(["Bill,Date,Total", *rows, ""])
+
+
+@pytest.mark.parametrize("factor", ["100", "0.01", "1000", "33.5", "-1"])
+def test_amounts_in_another_unit_or_with_another_sign_refuse_a_later_file(factor: str, tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match=r"checks\.usual"):
+        later_amounts(tmp_path, factor)
+
+
+@pytest.mark.parametrize(("factor", "count"), [("1", 12), ("4", 12), ("0.25", 12), ("-1", 2), ("50", 3)])
+def test_amounts_that_are_about_as_usual_or_few_are_imported(factor: str, count: int, tmp_path: Path) -> None:
+    assert len(later_amounts(tmp_path, factor, count).bills) == count
+
+
+def test_a_tip_that_few_bills_have_is_no_usual_amount(tmp_path: Path) -> None:
+    heading, first, *others = bills().splitlines()
+    rare = [row[: row.rindex(",")] + ",0.00" for row in others[:-1]]
+    mapping = mapping_of(tmp_path, "\n".join([heading, first, *rare, others[-1], ""]))
+    assert tomllib.loads(mapping)["checks"]["usual"].keys() == {"Total"}
+
+
+def test_a_bill_without_a_number_beside_a_shop_is_rejected_in_a_later_file(tmp_path: Path) -> None:
+    heading = "Receipt,Date,Branch,Total\n"
+    rows = "".join(f"{1001 + place},{13 + place}/11/2026 10:05,Riverside,6{place}.50\n" for place in range(6))
+    mapping = answered_mapping(tmp_path, heading + rows)
+    export = written(tmp_path, heading + rows.replace("1003,", ","), "later.csv")
+    found = imported("csv", export, mapping=mapping, today=TODAY)
+    assert (len(found.bills), [row.line for row in found.rejected]) == (5, [4])
+
+
+def test_a_shop_in_capitals_is_not_taken_for_another_shop(tmp_path: Path) -> None:
+    heading = "Receipt,Date,Branch,Total\n"
+    shops = ["Riverside", "Old Town"]
+    rows = "".join(f"{1001 + place},{13 + place}/11/2026 10:05,{shops[place % 2]},6{place}.50\n" for place in range(6))
+    mapping = answered_mapping(tmp_path, heading + rows)
+    export = written(tmp_path, heading + rows.replace("Old Town", "OLD TOWN"), "later.csv")
+    found = imported("csv", export, mapping=mapping, today=TODAY)
+    assert len(found.bills) == 3
+    assert 'has the shop "OLD TOWN", and the mapping "Old Town"' in found.rejected[0].detail

@@ -75,6 +75,7 @@ class LaterChecks:
             "whole": self._converted(tables),
             "equal": [[left.cell, right.cell] for left, right in equations],
             "larger": larger,
+            "usual": self._usual_amounts(tables),
             "days": self._first_and_last_day(),
         }
 
@@ -109,6 +110,20 @@ class LaterChecks:
         if self._states.prefixes or len(number.distinct) < ENOUGH_ROWS * len(letters):
             return {}
         return {number.name: letters}
+
+    def _usual_amounts(self, tables: Sequence[ExportTable]) -> dict[str, str]:
+        """Return the median of each column of which the net is made, if there are enough amounts, unlike of tips."""
+        found = {}
+        for table in tables:
+            for name in self._reading.net.columns:
+                column = table.columns.get(name)
+                if column is None or not column.is_number:
+                    continue
+                amounts = sorted(column.amount(row) for row in range(len(column.values)))
+                amounts = [amount for amount in amounts if amount]
+                if len(amounts) >= max(ENOUGH_ROWS, len(column.values) / 2):
+                    found[name] = f"{amounts[len(amounts) // 2]:f}"
+        return found
 
     def _is_state(self, name: str) -> bool:
         return name in self._states.of_bills or name in self._states.later or name in self._states.marks

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Collection
 from collections.abc import Mapping as Table
 from datetime import timedelta
+from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib import resources
@@ -229,6 +230,8 @@ class SampleChecks(MappingSection, frozen=True):
     """Values that were equal or, of three, of which the first was between the others."""
     larger: tuple[tuple[str, str], ...] = ()
     """Columns of which the first never had a smaller number than the second."""
+    usual: dict[str, Decimal] = {}
+    """The median of the amounts that a customer paid, by their column."""
     days: tuple[str, ...] = ()
     """The first and the last day."""
     totals: bool = False

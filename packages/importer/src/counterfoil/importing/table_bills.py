@@ -134,6 +134,7 @@ class TableBillConverter:
             Cell.DAY: lambda cell: cell_values.read_day(cell, mapping.dates, order),
             Cell.FLAG: _read_flag,
         }
+        self._shops_in_lower_case = {name.casefold(): name for name in mapping.shop_ids}
         self._own_positions: dict[int, list[int]] = {}
         self._paid: list[TableRow] = []
         """The payments of the present bill that are in a file of their own, without cancelled ones."""
@@ -302,6 +303,10 @@ class TableBillConverter:
         if source:
             text = cell_text(source, row)
             shop = self._mapping.shop_ids.get(text, "" if headings.names_no_shop(text) else text)
+            known = self._shops_in_lower_case.get(text.casefold(), text)
+            if known != text and text not in self._mapping.shop_ids:
+                detail = f"has the shop {shown(text)}, and the mapping {shown(known)}. Add it to [shopIds]"
+                raise row.problem(Reason.NO_SHOP, detail)
         else:
             shop = self._mapping.shops[0]["id"] if len(self._mapping.shops) == 1 else ""
         if record_id(shop) is None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from counterfoil.importing import checks, results, table_bills
 from counterfoil.importing import mapping as mappings
-from counterfoil.importing.checks import HeadingCheck, format_of_numbers, require_columns
+from counterfoil.importing.checks import format_of_numbers, require_columns
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, SheetTotals
 from counterfoil.importing.filled_cells import FilledDown
 from counterfoil.importing.headings import may_change_totals
@@ -36,6 +36,7 @@ from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.sum_rows import TOTALS, SumRows, amounts_of
+from counterfoil.importing.usual_amounts import FirstRows
 from counterfoil.importing.values import ERRORS, is_rounded_id, shown, shown_all
 from counterfoil.importing.written_dates import WrittenDates, require_plausible_day
 
@@ -377,7 +378,7 @@ class TableImport:
         may_be_cut = self._positions_that_may_be_cut(table)
         dated = self._dated() if table.kind == BILL else []
         amounts = self._positions_of_amounts(table)
-        headings = HeadingCheck(self._mapping, table.sheet)
+        first_rows = FirstRows(self._mapping, table.sheet)
         last_rows: list[TableRow] = []
         latest_key = ""
         unread: RowProblem | None = None
@@ -402,12 +403,12 @@ class TableImport:
                 self._cut[key] = row
             self._doubt_errors(key, row, read_positions)
             self._note_formats(row, dated, amounts)
-            headings.add(row)
+            first_rows.add(row)
             rows_by_bill.add(table.kind, key, sheet, row.line, row.cells)
         for row in last_rows:
             self._totals[id(table.sheet)].keep(row)
             self._last_rows.setdefault(latest_key if has_several_rows else "", []).append(row)
-        headings.finish()
+        first_rows.finish()
 
     def _positions_of_amounts(self, table: TableInput) -> list[int]:
         """Return the columns of amounts that show how a known table writes its numbers."""
@@ -449,7 +450,7 @@ class TableImport:
 
         Add the rows of numbers at the end of the table, of totals or of the bill before them, to `last_rows`.
         """
-        totals, ids, key_source = self._totals[id(table.sheet)], self._id_positions(table), self._key(table.kind)
+        totals, key_source = self._totals[id(table.sheet)], self._key(table.kind)
         filled = FilledDown(self._mapping.file.fill_down, table.sheet)
         for row in table.rows:
             self._options.on_cells(len(row.cells))
@@ -471,7 +472,9 @@ class TableImport:
                 yield row
                 continue
             filled.fill(row)
-            problem = _id_problem(table_bills.cell_text(key_source, row), [row.cells[position] for position in ids])
+            problem = _id_problem(
+                table_bills.cell_text(key_source, row), [row.cells[position] for position in totals.numbers]
+            )
             if table.kind == BILL and self._is_skipped(row, has_id=not problem):
                 totals.add(row, SKIP, SKIP, is_first=True)
                 yield results.SkippedRow(row.sheet.name, row.line, NOT_BILLS)
