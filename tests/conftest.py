@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from running_service import DEPLOYMENTS, RunningService, backend_settings
 from slowest_files import SLOWEST_FIRST
@@ -35,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "counterfoil", suppress_health_check=tolerated, deadline=None, derandomize=same, max_examples=examples
     )
     settings.load_profile("counterfoil")
+    # Hypothesis also tries constants that it reads from the source of all imported modules. Its examples would change
+    # with any module and with the order of the tests, and in a new clone, each process would read for two seconds.
+    if same:
+        providers._get_local_constants = Constants
     # A shell without job control starts background jobs with SIGINT ignored, and the commands that a test interrupts
     # would inherit that setting.
     signal.signal(signal.SIGINT, signal.default_int_handler)
