@@ -204,6 +204,8 @@ class _Writer:
                 self._status_of_numbers(values)
             elif name in self._states.amounts:
                 self._status_of_amounts(name, values)
+            elif name in self._states.signs:
+                self._status_of_signs(name, values)
             else:
                 self._status_of_bills(name, values)
         for name in self._states.later:
@@ -213,6 +215,11 @@ class _Writer:
             key = f"prefix of {number_column}"
             self._toml.add(f"[[status]]#{key}", "prefix", value=True, comment="only the letters before the number")
             self._status(key, number_column, self._states.prefixes, None)
+        for name, meaning in self._states.empty.items():
+            column = self._table.columns[name]
+            is_method = self._ranks.role(column) == "method"
+            known = dict.fromkeys(column.distinct, SALE) if is_method else {}
+            self._status(name, name, known | {"": meaning}, "payment" if is_method else SALE)
         for column in self._table.columns.values():
             self._ways_and_channels(column)
         self._marks()
@@ -221,6 +228,8 @@ class _Writer:
         """Say that the bills with the ways of paying and channels of this file are sales."""
         role = self._ranks.role(column)
         if role not in ("method", "channel") or column.name in self._states.of_bills:
+            return
+        if column.name in self._states.empty:
             return
         if 0 < len(column.distinct) <= FEW_VALUES and self._bills.is_of_bill(column):
             values = dict.fromkeys(column.distinct, SALE)
@@ -267,6 +276,14 @@ class _Writer:
         if listed:
             number = self._bills.number.name
             self._status(number, number, listed, SALE)
+
+    def _status_of_signs(self, name: str, values: dict[str, str]) -> None:
+        """Say what any number below 0 means, because later files have other numbers."""
+        column = self._table.columns[name]
+        negative = [meaning for value, meaning in values.items() if (column.units[value] or 0) < 0]
+        key = f"sign of {name}"
+        self._toml.add(f"[[status]]#{key}", "sign", value=True, comment="only whether it is below 0")
+        self._status(key, name, {"-": negative[0], "+": SALE}, None)
 
     def _status_of_amounts(self, name: str, values: dict[str, str]) -> None:
         """Say what any amount but 0 means, because later files have other amounts."""
@@ -318,7 +335,9 @@ class _Writer:
                 continue
             values = self._amounts.of(column, "").values
             bills = range(len(values)) if is_undone else self._amounts.sales
-            if not any(values[bill] for bill in bills):
+            is_answered = "net" in self._reading.interview.answers and any(values)
+            is_seen = any(values[bill] for bill in bills) or is_answered or self._amounts.is_shown_by_refunds(column)
+            if not is_seen:
                 found.append(column.name)
         return found
 

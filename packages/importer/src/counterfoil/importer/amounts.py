@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from counterfoil.importer.amount_columns import CENT, EITHER, ROW, AmountColumns
 from counterfoil.importer.columns import ExportTable, TableColumn
-from counterfoil.importer.ranks import CHARGES, DEDUCTIONS, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
+from counterfoil.importer.ranks import CHARGES, DEDUCTIONS, REFUND, SALE, TOTAL_ROLES, VOID, Ranks, is_flag_column
 from counterfoil.importer.running_totals import running_totals
 from counterfoil.importer.series import BILL, LINE, LINES_ROLE, PAYMENTS_ROLE, UNKNOWN_ROLE, AmountSeries, sums_of
 from counterfoil.importer.unknown_amounts import MOST_UNKNOWN, kept_back, shown_by_sums
@@ -63,6 +63,23 @@ class StatedAmounts(AmountColumns):
     @cached_property
     def _running_totals(self) -> frozenset[str]:
         return running_totals(self._bills)
+
+    def is_shown_by_refunds(self, column: TableColumn) -> bool:
+        """Return whether a discount, for example, is the difference of two totals on each refund that has one."""
+        parts = self.of(column, "").values
+        refunds = [bill for bill, state in enumerate(self.state_of_bill) if state == REFUND and parts[bill]]
+        for bill in refunds:
+            totals, charges = set[int](), 0
+            for series in self._stated:
+                if column.name not in series.columns:
+                    totals.add(abs(series.values[bill] or 0))
+            for series in self._stated_parts:
+                if series.role in CHARGES and column.name not in series.columns:
+                    charges += abs(series.values[bill] or 0)
+            part = abs(parts[bill] or 0)
+            if not any({total + part, total + part - charges} & totals for total in totals if total):
+                return False
+        return bool(refunds)
 
     # --- candidates -------------------------------------------------------------------------------
 

@@ -136,11 +136,11 @@ def _number_columns(table: ExportTable, ranks: Ranks, *, has_line_file: bool) ->
     has_items = ranks.first("item") is not None and not has_line_file
     several = has_items and len(candidates) > 1
 
-    def badness(column: TableColumn) -> tuple[bool, bool, bool, int]:
+    def badness(column: TableColumn) -> tuple[bool, bool, bool, bool, int]:
         is_row_id = has_items and len(column.distinct) == len(table.rows) > 2
         is_partial = not column.is_filled and not has_items
         misfits = _misfits(table, ranks, column) if several else 0
-        return is_row_id, is_partial, len(column.distinct) == 1, misfits
+        return is_row_id, is_partial, ranks.counts_bills(column), len(column.distinct) == 1, misfits
 
     badness_of = {column.name: badness(column) for column in candidates}
     candidates.sort(key=lambda column: (badness_of[column.name], ranks.rank(column, "id")))

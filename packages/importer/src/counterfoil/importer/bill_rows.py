@@ -1,6 +1,7 @@
 """Leaves out the rows of a table that are no bills: totals, fees, counts, and what an answer says does not count."""
 
 from decimal import Decimal
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from counterfoil.importing.values import letters_of
 
 ALL_ROWS, ONLY, WITHOUT, SEPARATOR = "all", "only ", "without ", " | "
 LEAVE_OUT, NUMBERS_MISSING = "leave out", "number missing"
-BILLS, SUMS_OF_DAYS = "bills", "days"
+BILLS, SUMS_OF_DAYS, COUNTS = "bills", "days", "count"
 MOST_WORDS_SHOWN = 3
 FEWEST_SUMS_OF_DAYS = 7
 """So many rows of different days may be the sums of days."""
@@ -231,6 +232,7 @@ class KeptRows:
         counts = [column for column in self.table.columns.values() if self.ranks.counts_bills(column)]
         day = self.ranks.first("tradingDay", "datetime")
         self._ask_about_a_row_per_day(day)
+        self._ask_about_counts(counts)
         if not counts or day is None or day.has_times or len(self.table.rows) < 2:
             return
         shop = self.ranks.first("shopId")
@@ -257,6 +259,34 @@ class KeptRows:
             raise NeedsOtherReport(
                 sentence(
                     "{table} has the sums of days. Export a report with a row for each bill.", table=self.table.name
+                )
+            )
+
+    def _ask_about_counts(self, counts: list[TableColumn]) -> None:
+        """Ask whether the number of a bill counts bills, as its heading says, such as `Checks`, if it does not grow."""
+        number = self.number
+        if number not in counts or self._interview.answer("bill") is not None:
+            return
+        numbers = list(map(number.amount, range(len(number.values))))
+        is_rising = all(first < second for first, second in pairwise(numbers))
+        is_falling = all(first > second for first, second in pairwise(numbers))
+        if is_rising or is_falling:
+            return
+        text = sentence(
+            "{number} has {first} and {second}. Is it the number of a bill, and no count of bills?",
+            number=number.name,
+            first=number.values[0],
+            second=number.values[1],
+        )
+        choices = {BILLS: sentence("Yes, each row is a bill")}
+        typed = sentence("If it counts bills, type {answer}.", answer=COUNTS)
+        answer = self._interview.choose("counts", "bill", text, choices, free=True, typed=typed, must_confirm=True)
+        if answer != BILLS:
+            raise NeedsOtherReport(
+                sentence(
+                    "{count} of {table} counts bills. Export a report with a row for each bill.",
+                    table=self.table.name,
+                    count=number.name,
                 )
             )
 

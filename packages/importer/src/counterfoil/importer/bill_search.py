@@ -135,6 +135,9 @@ def _days_of_business(ranks: Ranks) -> list[date | None]:
         night = timedelta(hours=NIGHT_ENDS.hour)
         return [(moment - night).date() for moment in moments]
     dated = ranks.first("tradingDay", "datetime")
+    for column in ranks.table.columns.values():
+        if dated is None and column.is_date:
+            dated = column
     if dated is None:
         return []
     return [day_of(value, "dmy") or day_of(value, "mdy") for value in dated.values]
@@ -152,7 +155,8 @@ def _start_again(number: TableColumn, days: Sequence[date | None]) -> bool:
         common = earlier & later
         if len(common) * 2 <= min(len(earlier), len(later)):
             return False
-        falls = falls or min(later) < max(earlier)
+        # A till may sell one bill a day, each with the first number.
+        falls = falls or min(later) < max(earlier) or later == earlier
     return falls
 
 

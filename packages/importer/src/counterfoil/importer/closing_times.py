@@ -54,7 +54,7 @@ def _answered(table: ExportTable, ranks: Ranks, answer: str) -> ClosingTime:
         columns.append(table.columns[name])
     day = columns[0]
     of_bills = [column for column in ranks.with_role(*DATE_ROLES) if ranks.closing(column) < OTHER_TIME]
-    if of_bills and ranks.closing(day) == OTHER_TIME and day.is_date:
+    if of_bills and ranks.closing(day) == OTHER_TIME and day.is_date and not ranks.is_planned(day):
         reason = sentence(
             "{answer} is another time than that of the bill, which {dated} has", answer=answer, dated=of_bills[0].name
         )
@@ -181,7 +181,9 @@ def _find_times(
     clock = None
     if clocks and day and not day.has_times:
         clock = clocks[0]
-    rival = _rival(day, dated_bills, ranks) if day else None
+    rival = None
+    if day:
+        rival = _rival(day, dated_bills, ranks) or _planned(day, table, ranks)
     return _FoundTimes(day, clock, possible_clocks, rival)
 
 
@@ -220,6 +222,19 @@ def _rival(day: TableColumn, dated: Sequence[TableColumn], ranks: Ranks) -> _Riv
     """Return another column that is as probable as that of the day, and has another day on some row."""
     for column in dated:
         if column is day or ranks.is_in_utc(column) or ranks.closing(column) != ranks.closing(day):
+            continue
+        row = first_other_day(day, column)
+        if row is not None:
+            return _Rival(column, row)
+    return None
+
+
+def _planned(day: TableColumn, table: ExportTable, ranks: Ranks) -> _Rival | None:
+    """Return the day for which something was ordered beside that of ordering, or the reverse, if they differ."""
+    for column in table.columns.values():
+        are_both = ranks.is_of_ordering(day) and ranks.is_planned(column)
+        are_swapped = ranks.is_planned(day) and ranks.is_of_ordering(column)
+        if not column.is_date or not (are_both or are_swapped):
             continue
         row = first_other_day(day, column)
         if row is not None:

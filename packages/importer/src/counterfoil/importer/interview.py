@@ -83,6 +83,10 @@ class Interview:
         self.doubts.append(Doubt(doubt, kind, text, named, example, free, typed, default, must_confirm))
         return default if default is not None else next(iter(named), "")
 
+    def is_open(self, doubt: str) -> bool:
+        """Return whether a doubt was noted."""
+        return any(one.id == doubt for one in self.doubts)
+
     def withdraw(self, doubt: str) -> list[Doubt]:
         """Take back a doubt that is asked in another way, and return it, if there is one."""
         found = [one for one in self.doubts if one.id == doubt]

@@ -5,6 +5,7 @@ from itertools import permutations
 from typing import Any
 
 from counterfoil.importer.columns import ExportTable, TableColumn
+from counterfoil.importer.negative_counts import is_quantity
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, REFUND, SALE, VOID, Ranks
 from counterfoil.importer.solver import ExportReading
 from counterfoil.importing import headings
@@ -76,8 +77,15 @@ class LaterChecks:
             "equal": [[left.cell, right.cell] for left, right in equations],
             "larger": larger,
             "usual": self._usual_amounts(tables),
+            "returned": self._quantities(),
             "days": self._first_and_last_day(),
         }
+
+    def _quantities(self) -> list[str]:
+        """Return the columns of quantities, unless it was said what a negative one means, or one is not doubtful."""
+        ranks, signs = self._bills.ranks, self._states.signs
+        columns = [column for column in self._table.columns.values() if is_quantity(ranks, column)]
+        return [column.name for column in columns if column.name not in signs and _is_positive(column)]
 
     def _first_and_last_day(self) -> list[str]:
         days = days_of(self._reading)
@@ -219,6 +227,10 @@ class LaterChecks:
             if any((first, name) in pairs and (name, last) in pairs for name in larger_names):
                 implied.add((first, last))
         return [list(pair) for pair in sorted(pairs - implied)]
+
+
+def _is_positive(column: TableColumn) -> bool:
+    return all((column.units[value] or 0) >= 0 for value in column.distinct)
 
 
 def _is_known(ranks: Ranks, column: TableColumn, values: Sequence[str]) -> bool:

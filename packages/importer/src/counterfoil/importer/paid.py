@@ -310,7 +310,7 @@ class PaidAmounts(StatedAmounts):
         explained = {*self.search.relations.explained_columns(), *total.columns, *self._states.amounts}
         for part in self.parts():
             explained.update(part.columns)
-        found = []
+        found = self._only_on_refunds(total)
         for table in filter(None, (self._table, self._lines)):
             explained.update(price.name for price in self.ranks(table).with_role("unitPrice")[:1])
             others = [column for name, column in table.columns.items() if name not in explained]
@@ -323,6 +323,20 @@ class PaidAmounts(StatedAmounts):
             and _is_other_payment(payments[-1], total, bills)
         ):
             found.append(payments[-1])
+        return found
+
+    def _only_on_refunds(self, total: AmountSeries) -> list[AmountSeries]:
+        """Return discounts and charges that only refunds have, and that no other amount of these shows to be in it."""
+        found = []
+        for part in self.parts():
+            columns = [self._table.columns[name] for name in part.columns if name in self._table.columns]
+            is_plain = len(columns) == 1 and part.cell is not None and part.name not in total.columns
+            if not is_plain or self.is_shown_by_refunds(columns[0]):
+                continue
+            of_sales = any(part.values[bill] for bill in self._all_sales)
+            of_refunds = any(part.values[bill] for bill, state in enumerate(self.state_of_bill) if state == REFUND)
+            if of_refunds and not of_sales:
+                found.append(part)
         return found
 
     def _doubtful_amounts(

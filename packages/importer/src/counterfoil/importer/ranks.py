@@ -166,6 +166,15 @@ class Ranks:
         """Return 0 for the time of closing, 2 for that of opening, 3 for that of a payout, for example, else 1."""
         return headings.closing_rank(column.name)
 
+    def is_of_ordering(self, column: TableColumn) -> bool:
+        """Return whether a heading names when something was ordered, as in `Order date` and `Created`."""
+        is_named = headings.names(column.name, "times", "ordering")
+        return self.closing(column) != CLOSING and (is_named or self.closing(column) == OPENING)
+
+    def is_planned(self, column: TableColumn) -> bool:
+        """Return whether a heading names the day for which something was ordered, as in `Scheduled for`."""
+        return headings.names(column.name, "times", "planned")
+
     def is_duration(self, column: TableColumn) -> bool:
         return headings.names(column.name, "times", "duration")
 

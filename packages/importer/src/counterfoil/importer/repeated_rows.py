@@ -6,11 +6,11 @@ from itertools import permutations
 from msgspec import Struct
 
 from counterfoil.importer.bill_rows import KeptRows
-from counterfoil.importer.columns import rows_by
+from counterfoil.importer.columns import day_of, rows_by
 from counterfoil.importer.form import sentence
-from counterfoil.importer.interview import Interview
+from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import DATE_ROLES, TOTAL_ROLES, Ranks
-from counterfoil.importing.repeated_rows import ALL, ONCE, second_print
+from counterfoil.importing.repeated_rows import ALL, LAST, ONCE, second_print
 
 
 class RepeatedRows(Struct, frozen=True):
@@ -27,6 +27,8 @@ class RepeatedRows(Struct, frozen=True):
 
 def leave_out_repeated(kept: KeptRows, interview: Interview, *, has_line_file: bool) -> RepeatedRows:
     """Leave out the rows of bills that were printed again, if an answer says so, and return what they are."""
+    if interview.answers.get("together") == LAST:
+        return _leave_out_changed(kept, interview)
     is_flat = bool(kept.ranks.with_role("item", "qty")) and not has_line_file
     pairs = _second_prints(kept) if is_flat else _same_rows(kept)
     if not pairs:
@@ -50,6 +52,26 @@ def leave_out_repeated(kept: KeptRows, interview: Interview, *, has_line_file: b
     if meaning == ONCE:
         kept.leave_out(set(pairs), sentence("the same row again"))
     return RepeatedRows(meaning)
+
+
+def _leave_out_changed(kept: KeptRows, interview: Interview) -> RepeatedRows:
+    """Leave out the rows of bills that were changed, as an answer says: all but the last row of each number and day."""
+    interview.answer("together")
+    places = [column.values for column in kept.ranks.with_role("shopId", "deviceId") if column.is_filled]
+    days = [[_day(value) for value in column.values] for column in kept.ranks.with_role(*DATE_ROLES)]
+    files = [row.sheet.name for row in kept.table.rows]
+    changed = set[int]()
+    for rows in rows_by(files, kept.number.values, *places, *days):
+        changed.update(rows[:-1])
+    if not changed:
+        raise Refuted("together", LAST, sentence("no bill has several rows"))
+    kept.leave_out(changed, sentence("a later row of the same bill replaces it"))
+    return RepeatedRows(LAST)
+
+
+def _day(cell: str) -> object:
+    """Return the day in a cell, or the cell if it has none. Equal days are equal in any order."""
+    return day_of(cell, "dmy") or day_of(cell, "mdy") or cell
 
 
 def _same_rows(kept: KeptRows) -> dict[int, int]:

@@ -1,6 +1,7 @@
 """Asks about rows with the same number that nothing shows to be one bill, or several."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -9,8 +10,9 @@ from counterfoil.importer.closing_times import ClosingTime
 from counterfoil.importer.columns import TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
-from counterfoil.importer.ranks import NUMBER_ROLES
+from counterfoil.importer.ranks import NUMBER_ROLES, TOTAL_ROLES
 from counterfoil.importer.repeated_rows import add_up_to_totals
+from counterfoil.importing.repeated_rows import LAST
 
 MOST_CHOICES = 4
 ONE = "one"
@@ -69,15 +71,24 @@ def _are_paid_in_parts(
         # The answer is a key that still joins these rows.
         raise Refuted("together", answer or "", text)
     several_bills = _choices_of_key(bills, times)
-    one_bill: dict[str, str] = {ONE: sentence("Yes, it was paid in parts, and closed by the last one")}
+    one_bill: dict[str, str] = {
+        ONE: sentence("Yes, it was paid in parts, and closed by the last one"),
+        LAST: _text_of_change(),
+    }
     if bills.ranks.with_role("method"):
         choices = one_bill | several_bills
-    elif several_bills:
-        choices = several_bills | one_bill
-    else:
+    elif not several_bills and interview.is_open("bill"):
+        # It is asked which column has the number.
         return None
+    else:
+        few_keys = dict(islice(several_bills.items(), MOST_CHOICES - len(one_bill)))
+        choices = few_keys | {LAST: one_bill[LAST], ONE: one_bill[ONE]}
     question = sentence("{text} Are they one bill?", text=text)
     return interview.choose("together", "bill", question, choices, free=True, must_confirm=True) == ONE
+
+
+def _text_of_change() -> str:
+    return sentence("Yes, but it was changed: only its last row counts")
 
 
 def _may_be_payments(bills: Bills, times: Sequence[TableColumn], rows: Sequence[int]) -> bool:
@@ -192,7 +203,9 @@ def _ask_for_one_time(bills: Bills, interview: Interview, rows: Sequence[int]) -
 
 def ask_about_parts(bills: Bills, interview: Interview) -> None:
     """Ask whether rows of the same number are one bill, if others are between them and nothing shows when."""
-    apart = bills.first_in_parts() or _first_of_same_day(bills)
+    apart = bills.first_in_parts() or _first_of_same_day(bills) or _first_changed(bills)
+    if interview.is_open("together") or interview.is_open("bill"):
+        return
     if apart is None or "bill" in interview.answers or bills.closing.is_latest:
         return
     if not bills.is_flat and add_up_to_totals(bills.ranks, bills.rows):
@@ -209,9 +222,25 @@ def ask_about_parts(bills: Bills, interview: Interview) -> None:
     if answer not in (None, ONE):
         # The answer is a key that still joins these rows.
         raise Refuted("together", answer or "", text)
-    choices: dict[str, str] = {ONE: sentence("Yes, they are one bill")} | _choices_of_key(bills, [])
+    choices: dict[str, str] = {ONE: sentence("Yes, they are one bill")}
+    if not bills.is_flat:
+        choices = {ONE: sentence("Yes: their amounts are added"), LAST: _text_of_change()}
+    choices |= _choices_of_key(bills, [])
     typed = sentence("If they are several, type the columns that tell them apart, such as Date + Table + Number.")
     interview.choose("together", "bill", text, choices, free=True, typed=typed, must_confirm=True)
+
+
+def _first_changed(bills: Bills) -> list[int] | None:
+    """Return rows of a bill that differ only in their amounts and remarks, so that one may replace the other."""
+    if bills.is_flat or not bills.has_times or not bills.ranks.with_role(*TOTAL_ROLES):
+        return None
+    texts = [column for column in bills.table.columns.values() if not column.is_number]
+    for rows in bills.rows:
+        are_alike = all(len({column.values[row] for row in rows} - {""}) < 2 for column in texts)
+        is_paid_back = not bills.negative_rows.isdisjoint(rows)
+        if len(rows) > 1 and are_alike and not is_paid_back and not bills.are_pair(rows):
+            return rows
+    return None
 
 
 def _first_of_same_day(bills: Bills) -> list[int] | None:

@@ -488,12 +488,8 @@ class ExportReading:
             return _rejection(wrong, [rejected.line for rejected in of_bills if rejected.reason == wrong])
         if bill in self.sums:
             return sentence("a row of totals")
-        columns = self.bills.table.columns
-        for name, meanings in (*self.states.of_bills.items(), *self.states.marks.items()):
-            for row in self.bills.rows[bill]:
-                value = columns[name].values[row]
-                if meanings.get(value) == state:
-                    return sentence("{name} is {value}", name=name, value=value or "empty")
+        if found := self._cell_with_state(bill, state):
+            return found
         number = self.bills.name_of(bill)
         if self.states.of_prefix(number) == state:
             return sentence("{number} begins with {prefix}", number=self.bills.number.name, prefix=prefix_of(number))
@@ -502,6 +498,17 @@ class ExportReading:
         if self.bills.shop:
             return sentence("{column} names no shop", column=self.bills.shop.name)
         return sentence("it does not count")
+
+    def _cell_with_state(self, bill: int, state: str) -> str:
+        """Return which cell of a bill says that it has a state, or an empty text if none does."""
+        columns, states = self.bills.table.columns, self.states
+        empty = {name: {"": meaning} for name, meaning in states.empty.items()}
+        for name, meanings in (*states.of_bills.items(), *states.marks.items(), *empty.items()):
+            for row in self.bills.rows[bill]:
+                value = columns[name].values[row]
+                if meanings.get(value) == state:
+                    return sentence("{name} is {value}", name=name, value=value or "empty")
+        return ""
 
     def _left_rows(self, left: LeftOutRows) -> Left:
         """Return rows that are left out, with the money in the columns of the net."""

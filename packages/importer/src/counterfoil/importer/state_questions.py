@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from counterfoil.importer.bill_rows import ALL_ROWS, SEPARATOR, WITHOUT
 from counterfoil.importer.columns import TableColumn
-from counterfoil.importer.form import sentence
+from counterfoil.importer.form import joined, sentence
+from counterfoil.importer.interview import NeedsOtherReport
 from counterfoil.importer.listed_states import listed
 from counterfoil.importer.ranks import REFUND, SALE, SKIP, VOID
 from counterfoil.importer.states import EACH, MEANINGS, MOST_OPTIONS, MOST_SHOWN, CancelledLines, StateSearch, shown
@@ -125,7 +126,18 @@ def ask_about_lines(search: StateSearch, column: TableColumn, values: Sequence[s
     choices = {meaning: texts[meaning] for meaning in order}
     text = sentence("What does “{column}” say about a line?", column=column.name)
     counts = [f"{value or 'empty'}: {len(column.rows_with(value)):,} lines" for value in values[:MOST_OPTIONS]]
-    answer = _answer_for_column(search, column, values, text, choices, "; ".join(counts))
+    may_be_returned = any(search.ranks.probable_state(column, value) == REFUND for value in marked)
+    typed = sentence("If they were paid back, type {answer}.", answer=REFUND) if may_be_returned else ""
+    question = joined(text, typed)
+    answer = _answer_for_column(search, column, values, question, choices, "; ".join(counts), is_free=may_be_returned)
+    if answer == REFUND:
+        raise NeedsOtherReport(
+            sentence(
+                "{table} has lines that were paid back, but their amounts are positive. Export what was returned "
+                "with negative amounts.",
+                table=search.bills.table.name,
+            )
+        )
     are_cancelled = dict.fromkeys(values, False)
     if answer == EACH:
         are_cancelled |= _ask_about_lines_of_each_value(search, column, values, marked)
@@ -197,13 +209,20 @@ def pays_back(search: StateSearch, column: TableColumn, marked: Sequence[str]) -
 
 
 def _answer_for_column(
-    search: StateSearch, column: TableColumn, values: Sequence[str], text: str, choices: Mapping[str, str], example: str
+    search: StateSearch,
+    column: TableColumn,
+    values: Sequence[str],
+    text: str,
+    choices: Mapping[str, str],
+    example: str,
+    *,
+    is_free: bool = False,
 ) -> str:
     """Return the answer about a column. If there are answers about its values only, it is `each`."""
     question = f"state.{column.name}"
     if question not in search.interview.answers and _is_answered_by_value(search, column, values):
         return EACH
-    return search.interview.choose(question, "state", text, choices, example=example)
+    return search.interview.choose(question, "state", text, choices, example=example, free=is_free)
 
 
 def _is_answered_by_value(search: StateSearch, column: TableColumn, values: Sequence[str]) -> bool:

@@ -10,9 +10,11 @@ from counterfoil.importer.doubtful_states import doubt_column, is_void_heading
 from counterfoil.importer.interview import Interview
 from counterfoil.importer.listed_states import decide
 from counterfoil.importer.marked_numbers import doubt_prefixes, doubt_words
+from counterfoil.importer.negative_counts import doubt_negative_counts
 from counterfoil.importer.ranks import NUMBER_ROLES
 from counterfoil.importer.row_kinds import doubt_items, doubt_kinds, may_have_kinds
 from counterfoil.importer.states import States, StateSearch
+from counterfoil.importer.unpaid import doubt_unpaid
 
 
 def find_states(bills: Bills, interview: Interview) -> States:
@@ -34,6 +36,8 @@ def find_states(bills: Bills, interview: Interview) -> States:
             doubt_column(search, column)
     if not are_kinds_asked:
         doubt_items(search)
+    doubt_negative_counts(search)
+    doubt_unpaid(search)
     doubt_prefixes(search)
     doubt_words(search)
     return search.states

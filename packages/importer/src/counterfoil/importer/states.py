@@ -41,6 +41,10 @@ class States(Struct):
     """What the letters before the number of a bill say, by these letters, if they say anything."""
     amounts: list[str]
     """Columns of amounts, such as `Voided amount`, in which any amount but 0 says the same about a bill."""
+    signs: list[str] = []
+    """Columns of quantities, in which any number below 0 says the same about a bill."""
+    empty: dict[str, str] = {}
+    """Columns such as `Paid at`, with what an empty cell says about a bill. All others are sales."""
 
     def of(self, bills: Bills, bill: int) -> str:
         """Return the state of a bill. Two rows with the same number may be a sale and its void."""
@@ -53,13 +57,16 @@ class States(Struct):
         for name, meanings in (*self.of_bills.items(), *self.marks.items()):
             meaning = meanings.get(columns[name].values[row], SALE)
             strongest = max(strongest, meaning, key=STRENGTH.index)
+        for name, meaning in self.empty.items():
+            if not columns[name].values[row]:
+                strongest = max(strongest, meaning, key=STRENGTH.index)
         return strongest
 
     def of_prefix(self, number: str) -> str:
         return self.prefixes.get(prefix_of(number), SALE) if self.prefixes else SALE
 
     def by_bill(self, bills: Bills) -> list[str]:
-        if not self.of_bills and not self.marks and not self.prefixes:
+        if not self.of_bills and not self.marks and not self.prefixes and not self.empty:
             return [SALE] * len(bills.rows)
         return [self.of(bills, bill) for bill in range(len(bills.rows))]
 

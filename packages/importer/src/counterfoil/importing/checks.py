@@ -245,6 +245,21 @@ def positive_part(record: dict[str, Any]) -> str | None:
     return None
 
 
+def check_quantities(names: Sequence[str], rows: Sequence[TableRow], record: dict[str, Any], *, is_flat: bool) -> None:
+    """Raise `RowProblem` if something was returned, as its quantity says, but was sold, as its amount says."""
+    for name in names:
+        if is_flat:
+            found = any(line.get("qty", 0) < 0 < line.get("total", 0) for line in record.get("lines", ()))
+        else:
+            found = any(cell_values.is_negative(row.cells[row.sheet.columns[name]]) for row in rows)
+        if found:
+            raise rows[0].problem(
+                Reason.DOUBTFUL_VALUE,
+                f"has a negative number in the column {shown(name)}, but a positive amount, so that nothing shows "
+                "whether it was paid back. Export what was returned with negative amounts",
+            )
+
+
 def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: TableRow, rows: int) -> None:
     """Raise `RowProblem` if amounts of a bill differ that were equal, or the first is not between the two others."""
     left, *others = amounts

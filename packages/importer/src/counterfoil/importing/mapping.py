@@ -93,6 +93,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
     split: str | None = None
     prefix: bool = False
     """Whether only the letters before the number are read, such as `CN` of `CN1001`."""
+    sign: bool = False
+    """Whether only the sign of a number is read: `-` of one below 0, otherwise `+`."""
     optional: bool = False
     latest: bool = False
     """Whether the rows of a bill, such as its payments, may have different times, of which the latest one counts."""
@@ -126,6 +128,8 @@ class CellSource(MappingSection, frozen=True, kw_only=True):
         if kind == Cell.NUMBER:
             if self.prefix:
                 return "This is a number, so it has no letters before it"
+            if self.sign:
+                return "This is a number, so its sign is read with it"
             return "This is a number. To sum columns, use add" if len(self.columns) > 1 else None
         is_computed = self.terms or self.factors or self.total_of
         if is_computed or self.negate or self.absolute or self.decimal or self.over or self.round is not None:
@@ -232,6 +236,8 @@ class SampleChecks(MappingSection, frozen=True):
     """Columns of which the first never had a smaller number than the second."""
     usual: dict[str, Decimal] = {}
     """The median of the amounts that a customer paid, by their column."""
+    returned: tuple[str, ...] = ()
+    """Columns of quantities that are negative on no bill with a positive total, as nothing shows what that means."""
     days: tuple[str, ...] = ()
     """The first and the last day."""
     totals: bool = False
@@ -307,8 +313,11 @@ class FileSection(MappingSection, frozen=True):
     """All columns that the export had when the mapping was made. If it is not empty, a new column is an error."""
     sums: Annotated[str, Meta(pattern="^(bills|totals)$")] | None = None
     """What a row with a number of its own is that has the sums of other bills. None refuses it."""
-    repeated: Annotated[str, Meta(pattern="^(once|all)$")] | None = None
-    """What rows of a bill with the same cells are: printed again, or parts that all count. None rejects the bill."""
+    repeated: Annotated[str, Meta(pattern="^(once|all|last)$")] | None = None
+    """What rows of a bill with the same cells are: printed again, or parts that all count. None rejects the bill.
+
+    If it is `last`, the bill was changed, and only its last row counts, whatever cells it has.
+    """
     lacks: tuple[str, ...] = ()
     """Columns that show voided bills, and that the export does not have."""
 

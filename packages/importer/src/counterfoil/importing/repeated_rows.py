@@ -7,9 +7,10 @@ from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import TableRow
 from counterfoil.importing.sorted_rows import BillRows
 
-ONCE, ALL = "once", "all"
-"""What a mapping says of rows with the same cells: the bill was printed again, or each of them counts."""
+ONCE, ALL, LAST = "once", "all", "last"
+"""What a mapping says of rows of a bill: printed again, or each of them counts, or the last one replaces the others."""
 SAME_ROW = sentence("the same row again")
+CHANGED_ROW = sentence("a later row of the same bill replaces it")
 
 
 def second_print(rows: Sequence[TableRow]) -> Sequence[TableRow]:
@@ -22,7 +23,15 @@ def second_print(rows: Sequence[TableRow]) -> Sequence[TableRow]:
     return second if is_repeated else ()
 
 
-def leave_out_repeated(group: BillRows, *, is_flat: bool) -> Iterator[SkippedRow]:
+def leave_out_repeated(group: BillRows, meaning: str | None, *, is_flat: bool) -> Iterator[SkippedRow]:
+    """Leave out the rows of a bill that a mapping says do not count, because of another row."""
+    if meaning == ONCE:
+        yield from _leave_out_prints(group, is_flat=is_flat)
+    elif meaning == LAST:
+        yield from _leave_out_changed(group)
+
+
+def _leave_out_prints(group: BillRows, *, is_flat: bool) -> Iterator[SkippedRow]:
     """Leave out the rows of a bill that an earlier row repeats. Of lines, of which two may be alike, all must."""
     again = list(second_print(group.bills)) if is_flat else _same_as_above(group.bills)
     if again:
@@ -30,6 +39,14 @@ def leave_out_repeated(group: BillRows, *, is_flat: bool) -> Iterator[SkippedRow
         group.bills = [row for row in group.bills if id(row) not in left_out]
     for row in again:
         yield SkippedRow(row.sheet.name, row.line, SAME_ROW)
+
+
+def _leave_out_changed(group: BillRows) -> Iterator[SkippedRow]:
+    """Leave out all rows of a bill but the last one, which replaces them."""
+    *changed, last = group.bills
+    group.bills = [last]
+    for row in changed:
+        yield SkippedRow(row.sheet.name, row.line, CHANGED_ROW)
 
 
 def _same_as_above(rows: Sequence[TableRow]) -> list[TableRow]:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from counterfoil.importing import headings
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import RowChecks, check_equal, positive_part
+from counterfoil.importing.checks import RowChecks, check_equal, check_quantities, positive_part
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
 from counterfoil.importing.repeated_rows import ALL, second_print
 from counterfoil.importing.results import Reason, RowProblem
@@ -81,6 +81,8 @@ def cell_text(source: CellSource, row: TableRow, separator: str = "-") -> str:
         text = (separator if source.separator is None else source.separator).join(cell for cell in cells if cell)
     if source.prefix:
         text = cell_values.prefix_of(text)
+    if source.sign:
+        text = "-" if cell_values.is_negative(text) else "+"
     if source.values:
         text = source.values.get(text.casefold(), text if source.others is None else source.others)
     return text or source.default
@@ -283,6 +285,8 @@ class TableBillConverter:
                 "says so with [[status]]; otherwise correct the export",
             )
         net = record.get("amounts", {}).get("net") or Decimal()
+        if net > 0 and not is_refund:
+            check_quantities(self._mapping.checks.returned, own, record, is_flat=self._is_flat)
         is_refund = is_refund or net < 0
         self._checks.check(rows, is_refund=is_refund)
         if is_refund:
@@ -638,7 +642,7 @@ def _unlisted_status(rule: mappings.StatusRule, word: str) -> str | None:
     if rule.others:
         is_sale = not headings.may_be_no_sale(word) and (rule.others == SALE or headings.names_payment(word))
         return SALE if is_sale else None
-    if rule.source.prefix:
+    if rule.source.prefix or rule.source.sign:
         return None
     [heading, *others] = rule.source.columns
     if not word or others:

@@ -30,7 +30,7 @@ from counterfoil.importing.mapping import (
     KnownBase,
     TableMapping,
 )
-from counterfoil.importing.repeated_rows import ONCE, leave_out_repeated
+from counterfoil.importing.repeated_rows import leave_out_repeated
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
 from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import OnRead, Sheet, TableRow, ignore_reads, open_tables
@@ -555,8 +555,7 @@ class TableImport:
 
     def _bill(self, converter: table_bills.TableBillConverter, group: BillRows) -> Iterator[results.Imported]:
         first = group.bills[0]
-        if self._mapping.file.repeated == ONCE:
-            yield from leave_out_repeated(group, is_flat=self._is_flat)
+        yield from leave_out_repeated(group, self._mapping.file.repeated, is_flat=self._is_flat)
         try:
             if unread := self._doubtful.get(group.key):
                 raise first.problem(unread.reason, _incomplete(unread))

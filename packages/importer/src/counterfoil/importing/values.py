@@ -338,6 +338,11 @@ def _without_sign(text: str) -> tuple[bool, str]:
     return (not negative, text[:-1].rstrip()) if text.endswith("-") else (negative, text)
 
 
+def is_negative(cell: str) -> bool:
+    """Return whether a cell has a number below 0, however its sign is written."""
+    return _without_sign(cell.strip())[0] and has_digit_above_zero(cell)
+
+
 def decimal_places(currency: str) -> int:
     return _DECIMAL_PLACES.get(currency, 2)
 

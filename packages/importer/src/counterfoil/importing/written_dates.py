@@ -160,7 +160,7 @@ class WrittenDates:
 
         Raise `ImportFailed` if the dates of a file contradict it, and `OrderMissing` if nothing proves it.
         """
-        if mapping.dates.order != YEAR_DAY_MONTH:
+        if mapping.dates.order != YEAR_DAY_MONTH and not is_sure:
             for sheet, days in self._with_year_first.items():
                 _require_month_second(sheet, days, mapping, today)
         if mapping.dates.order == AUTO:
@@ -265,6 +265,9 @@ def _require_month_second(sheet: str, days: Collection[str], mapping: ImportMapp
     read = _days_in(days, cell_values.ANY_CENTURY, YEAR_FIRST)
     others = _days_in(swapped.values(), cell_values.ANY_CENTURY, YEAR_FIRST)
     if not read or not others or read == others:
+        return
+    if [str(min(read)), str(max(read))] == list(mapping.checks.days):
+        # It is the sample, of which somebody has said or proved the order.
         return
     if mapping.dates.order in ORDERS or _is_excluded(read, others, today):
         raise ImportFailed(
