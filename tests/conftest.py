@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
+from empty_copy import connection_to_shared_database
 from running_service import DEPLOYMENTS, RunningService, backend_settings
 from slowest_files import SLOWEST_FIRST
 
@@ -90,6 +91,14 @@ def _one_core() -> Iterator[None]:
     """Let commands in this process load as on one core, because a fork of it takes longer than a small load."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("counterfoil.cli.load_run.free_cores", lambda: 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_converter() -> Iterator[None]:
+    """Let copies in SQLite and PostgreSQL parse responses with one DuckDB. Programs that tests start open their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("counterfoil.client.sinks.json_rows.in_memory_database", connection_to_shared_database)
         yield
 
 

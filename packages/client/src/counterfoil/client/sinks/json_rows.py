@@ -4,6 +4,7 @@ All sinks use this module, because DuckDB parses JSON several times faster than 
 `RowConverter` opens an in-memory database when the first rows arrive, because most pulls receive none.
 """
 
+import itertools
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,9 @@ TYPES = {
 }
 # DuckDB reads 8935002455.22 as 8935002455.219999, so numbers are read as text. Instants keep the local time.
 _READ_AS = {**TYPES, **dict.fromkeys((Kind.DECIMAL, Kind.QUANTITY, Kind.INSTANT), "VARCHAR")}
+
+# Each batch that is parsed ahead has its own name in this process.
+_batch_numbers = itertools.count(1)
 
 Rows = list[tuple[Any, ...]]
 Convert = Callable[[str, Kind], str]
@@ -92,7 +96,6 @@ class JsonRows:
         self._longest = ROW_BYTES
         self._lock = threading.Lock()
         self._source = "parsed"
-        self._batches_ahead = 0
         self._used: list[ParsedRows] = []
 
     def start(self) -> None:
@@ -129,8 +132,7 @@ class JsonRows:
         """
         self.start()
         parsed = self._parse(self._ahead, self.folder / "ahead.ndjson", rows, tables)
-        self._batches_ahead += 1
-        database = f"ahead{self._batches_ahead}"
+        database = f"ahead{next(_batch_numbers)}"
         execute(self._ahead, f"ATTACH ':memory:' AS {database}")
         try:
             execute(self._ahead, f"CREATE TABLE {database}.parsed AS {parsed}")
@@ -210,11 +212,15 @@ def _type(node: Any) -> str:
 ROWS_PER_BLOCK = 2_000
 
 
+def in_memory_database() -> Any:
+    return duckdb_engine().connect(config={"autoinstall_known_extensions": False})
+
+
 class RowConverter(JsonRows):
     """Parses objects in an in-memory database, and then returns a table's rows as CSV files or as tuples."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(lambda: duckdb_engine().connect(config={"autoinstall_known_extensions": False}), folder)
+        super().__init__(in_memory_database, folder)
 
     def close(self) -> None:
         super().close()
