@@ -767,25 +767,76 @@ def test_the_latest_record_has_a_line_of_the_file(console: RunningConsole, alice
     assert found.compared in range(101)
 
 
+def without_commands(page: str) -> str:
+    """Return the main part of a page, after checking that it advises nothing that only a command line has."""
+    main = page.partition('<div id="page">')[2].partition("</main>")[0]
+    # The commands that do the same are folded, and say so.
+    text = re.sub("<details.*?</details>", "", main, flags=re.DOTALL)
+    assert "<h1>" in text
+    assert not COMMAND_WORDS.search(text), COMMAND_WORDS.findall(text)
+    return text
+
+
+def remembered(operator: Operator) -> None:
+    """Bring in a file that nobody has answered for, and accept it, so that its answers are kept."""
+    address = brought(operator, ("asked.csv", ASKED))
+    send(operator, f"{address}/answers", **{"answer:net": "Subtotal + VAT + Tip"})
+    settled(operator, address, "reading")
+    send(operator, f"{address}/answers", **FACTS)
+    assert settled(operator, address, "reading")["state"] == "checked"
+    accept(operator, address)
+
+
+REJECTED_ROWS = {
+    "an amount that is none": (ASKED.replace(b"100.00,7.00", b"1oo.00,7.00"), "1oo.00"),
+    "a word that may mean a void": (ASKED.replace(b"Cash,100.00", b"Cancelled,100.00"), "Cancelled"),
+    "a number twice": (ASKED.replace(b"1002,", b"1001,"), "1001"),
+    "a day without a time": (ASKED.replace(b"2026-11-13 12:04", b"2026-11-13"), "2026-11-13"),
+    "the number of a spreadsheet": (ASKED.replace(b"2026-11-13 12:04", b"46339.5"), "46339.5"),
+}
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+@pytest.mark.parametrize(("content", "value"), [pytest.param(*row, id=name) for name, row in REJECTED_ROWS.items()])
+def test_a_rejected_row_is_explained_without_commands(
+    console: RunningConsole, language: str, content: bytes, value: str
+) -> None:
+    operator = console.operator("alice", language)
+    remembered(operator)
+    address = brought(operator, ("asked.csv", content))
+    page = operator.page(address)
+    main = without_commands(page)
+    assert value in main
+    assert operator.json(f"{address}.json")["rejectedRows"]
+
+
+def test_a_file_of_which_rows_are_rejected_can_be_answered_for_again(console: RunningConsole, alice: Operator) -> None:
+    remembered(alice)
+    address = brought(alice, ("asked.csv", ASKED.replace(b"Cash,100.00", b"Cancelled,100.00")))
+    assert "Answer the questions again" in without_commands(alice.page(address))
+    send(alice, f"{address}/answers", again="all")
+    assert settled(alice, address, "reading")["state"] == "asking"
+
+
 @pytest.mark.parametrize("language", ["en", "th"])
 def test_a_file_that_cannot_be_read_is_explained_without_commands(console: RunningConsole, language: str) -> None:
     operator = console.operator("alice", language)
     address = brought(operator, ("receipts.csv", LOYVERSE.read_bytes().replace(b"11/14/26 6:20", b"14/11/26 6:20")))
     found = operator.json(f"{address}.json")
     assert (found["state"], "--date-order" in found["problem"]) == ("failed", True)
-    page = operator.page(address)
-    assert not COMMAND_WORDS.search(page.partition("<main")[2].partition("</main>")[0].partition("<details")[0])
-    assert 'name="again"' in page
+    assert 'name="again"' in without_commands(operator.page(address))
     send(operator, f"{address}/answers", again="all")
     # Now it is read like a file of which nobody has said anything.
     assert settled(operator, address, "reading")["form"] is not None
 
 
-COMMAND_WORDS = re.compile(r"--[a-z]|mapping|checks\.|dates\.order|file\.[a-z]|bill\.id|`counterfoil")
+COMMAND_WORDS = re.compile(
+    r"--[a-z]|\bmapping|checks\.|dates\.[a-z]|file\.[a-z]|bill\.[a-z]|`counterfoil|\[\[?[a-z]+\]"
+)
 
 
 def test_the_console_has_words_of_its_own_for_what_the_importer_advises_at_a_command_line() -> None:
-    sources = [*Path(checks.__file__).parent.glob("*.py"), Path(load_run.__file__)]
+    sources = [*Path(checks.__file__).parent.rglob("*.py"), Path(load_run.__file__)]
     text = "\n".join(ast.unparse(ast.parse(path.read_text("utf-8"))) for path in sources)
     for advice, words in import_words.CONSOLE_WORDS.items():
         assert repr(advice) in text, f"no source has {advice}"

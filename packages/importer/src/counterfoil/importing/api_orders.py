@@ -15,6 +15,7 @@ from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import LARGEST_COIN
 from counterfoil.importing.mapping import REFUND, VOID
 from counterfoil.importing.results import Reason, RowProblem
+from counterfoil.importing.sentences import sentence
 from counterfoil.importing.table_bills import negate_amounts, refunded, written
 from counterfoil.importing.values import DateFormat, UnreadableCell, decimal_places, shown
 
@@ -48,7 +49,7 @@ class ApiOrder(ABC):
     """What to ask the API for if an order lacks its time or its amounts."""
     needs_timezone: ClassVar[bool] = False
     """Whether the shops are certainly not in the usual time zone. Times are in UTC, but days are local."""
-    without_shop: ClassVar[str] = "Use --shop"
+    without_shop: ClassVar[str] = sentence("Use --shop")
     """What to do if an order does not name its shop."""
     statuses: ClassVar[Mapping[str, str]]
     """The statuses of orders that are bills, and what they mean."""
@@ -291,11 +292,15 @@ def minor_units(amount: object, currency: str, expected: str, name: str) -> Deci
     if number != whole or (isinstance(amount, str) and "." in amount):
         raise unreadable(name, f"{shown(str(amount))} is not a whole number of the smallest unit")
     if currency != expected:
-        code = currency or "CODE"
         raise RowProblem(
             Reason.OTHER_CURRENCY,
-            f"has amounts in {currency or 'an unknown currency'}, but {expected} is expected. If all shops use it, use "
-            f'--currency {code}, or a mapping with currency = "{code}" in [numbers]',
+            sentence(
+                "has amounts in {currency}, but {expected} is expected. If all shops use it, use --currency {code}, or "
+                'a mapping with currency = "{code}" in [numbers]',
+                currency=currency or sentence("an unknown currency"),
+                expected=expected,
+                code=currency or "CODE",
+            ),
         )
     return whole.scaleb(-decimal_places(currency))
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.mapping import REFUND, CellSource, ImportMapping
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, CellSource, ImportMapping, StatusRule
 from counterfoil.importing.results import ImportFailed, Reason
 from counterfoil.importing.sentences import joined, sentence
 from counterfoil.importing.sheets import CsvFile, Sheet, TableFile, TableRow, is_damaged
@@ -79,10 +79,13 @@ class RowChecks:
         checks = self._checks
         if name in checks.known and self._is_new(cell, checks.known[name]):
             known = " or ".join(shown(value) if value else "empty cells" for value in checks.known[name])
-            return (
-                f"has {shown(cell) if cell else 'nothing'} in the column {shown(name)}, which had only {known} in the "
-                "sample, so the bill may be no sale, or its amounts may mean something else. If it counts like the "
-                "others, add the value to checks.known in the mapping; otherwise list it in a [[status]] or in [skip]"
+            return sentence(
+                "has {cell} in the column {column}, which had only {known} in the sample, so the bill may be no sale, "
+                "or its amounts may mean something else. If it counts like the others, add the value to checks.known "
+                "in the mapping; otherwise list it in a [[status]] or in [skip]",
+                cell=shown(cell) if cell else sentence("nothing"),
+                column=shown(name),
+                known=known,
             )
         if not cell:
             text = f"has nothing in the column {shown(name)}, which had a number on all rows of the sample"
@@ -108,29 +111,36 @@ class RowChecks:
             return None
         if name in checks.letters and not is_refund and letters_of(cell) not in checks.letters[name]:
             known = " or ".join(shown(letters) if letters else "none" for letters in checks.letters[name])
-            return (
-                f"has {shown(cell)} in the column {shown(name)}, whose numbers had other letters in the sample: "
-                f"{known}. So it may be no sale, such as a credit note. If it counts like the others, add "
-                f"{shown(letters_of(cell))} to checks.letters in the mapping, otherwise {shown(cell)} to [[status]] "
-                "or [skip]"
+            return sentence(
+                "has {cell} in the column {column}, whose numbers had other letters in the sample: {known}. So it may "
+                "be no sale, such as a credit note. If it counts like the others, add {letters} to checks.letters in "
+                "the mapping, otherwise {cell} to [[status]] or [skip]",
+                cell=shown(cell),
+                column=shown(name),
+                known=known,
+                letters=shown(letters_of(cell)),
             )
         word = headings.word_among_codes(cell) if name in checks.codes else ""
         if word and word not in checks.allowed:
-            return (
-                f"has {shown(cell)} in the column {shown(name)}, which had only "
-                "codes such as T4 in the sample, or other words, so that it may be no sale. If it "
-                f"is one, add {shown(word)} to checks.allowed in the mapping, otherwise "
-                f"{shown(cell)} to [[status]] or [skip]"
+            return sentence(
+                "has {cell} in the column {column}, which had only codes such as T4 in the sample, or other words, so "
+                "that it may be no sale. If it is one, add {word} to checks.allowed in the mapping, otherwise {cell} "
+                "to [[status]] or [skip]",
+                cell=shown(cell),
+                column=shown(name),
+                word=shown(word),
             )
         if name not in checks.words:
             return None
         meaning = headings.exception_in(cell, is_item=name in self._item_columns, is_name=headings.names_person(name))
         if not meaning or (meaning == REFUND and is_refund):
             return None
-        return (
-            f"has {shown(cell)} in the column {shown(name)}, which may mean "
-            f"that it is a {meaning}. If it is a sale, add the value to checks.allowed in the "
-            "mapping, otherwise to [[status]] or [skip]"
+        return sentence(
+            "has {cell} in the column {column}, which may mean that it is a {meaning}. If it is a sale, add the value "
+            "to checks.allowed in the mapping, otherwise to [[status]] or [skip]",
+            cell=shown(cell),
+            column=shown(name),
+            meaning=meaning,
         )
 
     def _is_new(self, cell: str, known: Collection[str]) -> bool:
@@ -270,9 +280,14 @@ def check_equal(cells: Sequence[CellSource], amounts: Sequence[Decimal], row: Ta
         right_cell = cells[-1] if right == others[-1] else cells[1]
         raise row.problem(
             Reason.DOUBTFUL_VALUE,
-            f"has {left:,f} for {text_of(cells[0], columns)}, but {right:,f} for {text_of(right_cell, columns)}. "
-            "They must be equal "
-            "(checks.equal in the mapping). An amount may be wrong, or a heading over another column",
+            sentence(
+                "has {left} for {columns}, but {right} for {other_columns}. They must be equal (checks.equal in the "
+                "mapping). An amount may be wrong, or a heading over another column",
+                left=f"{left:,f}",
+                columns=text_of(cells[0], columns),
+                right=f"{right:,f}",
+                other_columns=text_of(right_cell, columns),
+            ),
         )
 
 
@@ -331,3 +346,18 @@ def require_columns(sheet: Sheet, mapping_name: str, missing: Sequence[str]) -> 
         columns=shown_all(list(sheet.columns)),
     )
     raise ImportFailed(joined(problem, encoding))
+
+
+def unlisted_status(rule: StatusRule, word: str) -> str | None:
+    """Return the status of a value that the mapping does not list, or None if it must be explained."""
+    if rule.others in (VOID, REFUND, SKIP):
+        return SALE if headings.says_nothing(word) else rule.others
+    if rule.others:
+        is_sale = not headings.may_be_no_sale(word) and (rule.others == SALE or headings.names_payment(word))
+        return SALE if is_sale else None
+    if rule.source.prefix or rule.source.sign:
+        return None
+    [heading, *others] = rule.source.columns
+    if not word or others:
+        return None
+    return headings.status_like(heading, frozenset(rule.values.items()), word)

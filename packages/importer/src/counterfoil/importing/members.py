@@ -322,20 +322,22 @@ class MemberImport:
         text = self._text(name, row).casefold()
         if text not in _YES | _NO:
             column = row.sheet.shown(*self._fields[name].names())
-            raise row.problem(Reason.UNKNOWN_STATUS, f"{name}: the mapping does not say what a value of {column} means")
+            problem = sentence("the mapping does not say what a value of {column} means", column=column)
+            raise row.problem(Reason.UNKNOWN_STATUS, sentence("{name}: {problem}", name=name, problem=problem))
         return text in _YES
 
     def _problem(self, name: str, row: TableRow, what: str) -> RowProblem:
         """Return a problem that names the column. It quotes no value, because it may be one of a person."""
         column = row.sheet.shown(*self._fields[name].names())
-        return row.problem(Reason.UNREADABLE_VALUE, f"{name}: the value in the column {column} {what}")
+        problem = sentence("the value in the column {column} {what}", column=column, what=what)
+        return row.problem(Reason.UNREADABLE_VALUE, sentence("{name}: {problem}", name=name, problem=problem))
 
     def _number(self, name: str, row: TableRow) -> str | None:
         text, source = self._text(name, row), self._fields.get(name)
         try:
             number = cell_values.read_decimal(text, (source and source.numbers) or self._numbers)
         except UnreadableCell:
-            raise self._problem(name, row, "is not a number in the format of the mapping") from None
+            raise self._problem(name, row, sentence("is not a number in the format of the mapping")) from None
         return None if number is None else cell_values.decimal_text(number)
 
     def _balance(self, name: str, expiry: str, row: TableRow) -> str | list[dict[str, str]] | None:
@@ -349,7 +351,7 @@ class MemberImport:
         try:
             return cell_values.read_day(text, self._mapping.dates, self._order)
         except UnreadableCell:
-            raise self._problem(name, row, "is not a day") from None
+            raise self._problem(name, row, sentence("is not a day")) from None
 
     def _created_at(self, row: TableRow) -> str | None:
         text = self._text("createdAt", row)
@@ -365,7 +367,7 @@ class MemberImport:
     def _past_day(self, name: str, row: TableRow) -> str | None:
         day = self._day(name, row)
         if day is not None and date.fromisoformat(day) > self._last_day:
-            raise self._problem(name, row, "is in the future. The order of day and month may be another one")
+            raise self._problem(name, row, sentence("is in the future. The order of day and month may be another one"))
         return day
 
     def _visits(self, row: TableRow) -> list[str]:

@@ -165,7 +165,8 @@ class OrderImport(Struct):
             foreign = reader.shop_id()
             shop = self.options.shop or self.mapping.shop_ids.get(foreign, foreign)
             if record_id(shop) is None:
-                raise RowProblem(Reason.NO_SHOP, f"does not name its shop. {self.api.without_shop}")
+                detail = sentence("does not name its shop. {advice}", advice=self.api.without_shop)
+                raise RowProblem(Reason.NO_SHOP, detail)
             records = [
                 _complete({"kind": "bill", "id": bill_id, "shopId": shop, **bill}, self.api.request)
                 for bill in reader.bills(self.api.statuses[status])

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.importing.sentences import sentence
 from counterfoil.model.messages import Message, MessageError
 
 
@@ -108,6 +109,19 @@ class RowProblem(Exception):
         self.detail = detail
         self.line = line
         self.file = file
+
+
+def incomplete(unread: RowProblem) -> str:
+    """Return why a bill is rejected because of a row that cannot be read."""
+    line, file, problem = unread.line, unread.file, unread.detail
+    if unread.reason == Reason.UNREADABLE_VALUE:
+        return sentence("is not complete: line {line} of {file} {problem}", line=line, file=file, problem=problem)
+    return sentence(
+        "may be incomplete: line {line} of {file}, next to one of its rows, may belong to it, but {problem}",
+        line=line,
+        file=file,
+        problem=problem,
+    )
 
 
 class ImportedRecord(Struct, frozen=True):

@@ -212,10 +212,9 @@ def rejected(bill: ImportedRecord) -> RejectedRow:
         bill.file,
         bill.line,
         Reason.DOUBTFUL_VALUE,
-        (
-            "has the sums of the bills above it, so it may be a row of "
-            "totals. If it is, leave such rows out with [skip]. If it is a bill, add its ID to "
-            "checks.allowed in the mapping"
+        sentence(
+            "has the sums of the bills above it, so it may be a row of totals. If it is, leave such rows out with "
+            "[skip]. If it is a bill, add its ID to checks.allowed in the mapping"
         ),
         bill.record["id"],
     )

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from counterfoil.importing import headings
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.checks import RowChecks, check_equal, check_quantities, positive_part
+from counterfoil.importing.checks import RowChecks, check_equal, check_quantities, positive_part, unlisted_status
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
 from counterfoil.importing.repeated_rows import ALL, second_print
 from counterfoil.importing.results import Reason, RowProblem
@@ -203,7 +203,7 @@ class TableBillConverter:
             if not positions_of(rule.source, row.sheet):
                 continue
             word = cell_text(rule.source, row)
-            status = rule.values.get(word.casefold()) or _unlisted_status(rule, word)
+            status = rule.values.get(word.casefold()) or unlisted_status(rule, word)
             if status:
                 found.add(status)
             else:
@@ -215,10 +215,11 @@ class TableBillConverter:
             if not (rule.others and VOID in found) and (word or SKIP not in found):
                 self._check_doubtful([row], found)
                 column = row.sheet.shown(*rule.source.columns)
-                detail = (
-                    f"has {shown(word)} in the column {column}, which the mapping "
-                    "does not list as a status. Add a line to the values of that [[status]]: "
-                    f'{shown(word)} = "sale", "void", "refund" or "skip"'
+                detail = sentence(
+                    "has {word} in the column {column}, which the mapping does not list as a status. Add a line to the "
+                    'values of that [[status]]: {word} = "sale", "void", "refund" or "skip"',
+                    word=shown(word),
+                    column=column,
                 )
                 raise row.problem(Reason.UNKNOWN_STATUS, detail)
         return found
@@ -279,11 +280,12 @@ class TableBillConverter:
         first = own[0]
         positive = None if is_refund else positive_part(record)
         if positive:
-            raise first.problem(
-                Reason.DOUBTFUL_VALUE,
-                f"has a negative total (amounts.net), but positive {positive}. If it is a refund, map a column that "
+            detail = sentence(
+                "has a negative total (amounts.net), but positive {positive}. If it is a refund, map a column that "
                 "says so with [[status]]; otherwise correct the export",
+                positive=positive,
             )
+            raise first.problem(Reason.DOUBTFUL_VALUE, detail)
         net = record.get("amounts", {}).get("net") or Decimal()
         if net > 0 and not is_refund:
             check_quantities(self._mapping.checks.returned, own, record, is_flat=self._is_flat)
@@ -314,7 +316,7 @@ class TableBillConverter:
         else:
             shop = self._mapping.shops[0]["id"] if len(self._mapping.shops) == 1 else ""
         if record_id(shop) is None:
-            raise row.problem(Reason.NO_SHOP, "has no shop. Use --shop, or map bill.shopId")
+            raise row.problem(Reason.NO_SHOP, sentence("has no shop. Use --shop, or map bill.shopId"))
         return shop
 
     @property
@@ -347,11 +349,13 @@ class TableBillConverter:
         if is_disjoint and (has_lines or what == "payments") and self._are_parts(parts, group, has_lines=has_lines):
             return rows
         first, other = parts[0][0], parts[1][0]
-        detail = (
-            f"has the same ID as line {first.line} of {first.sheet.name}, "
-            f"but other values ({what}). If numbers start again every day, in every branch or at "
-            "every till, add that column to bill.id. If a bill is split over files, add --join. "
-            "Otherwise import only the file with the complete and latest bill"
+        detail = sentence(
+            "has the same ID as line {line} of {file}, but other values ({what}). If numbers start again every day, in "
+            "every branch or at every till, add that column to bill.id. If a bill is split over files, add --join. "
+            "Otherwise import only the file with the complete and latest bill",
+            line=first.line,
+            file=first.sheet.name,
+            what=what,
         )
         raise other.problem(Reason.DIFFERENT_ROWS, detail)
 
@@ -388,11 +392,12 @@ class TableBillConverter:
         is_of_business = closed and trading and closed.columns[1:] and closed.columns[:1] == trading.columns
         is_unclear = is_of_business and not self._mapping.dates.night_until and text[11:16] < _NIGHT_ENDS
         if is_unclear and text[:10] == self._plain_day(cell):
-            raise UnreadableCell(
-                f"{shown(cell)} is after midnight. If that was on the calendar "
-                'day after the day of business, set dates.nightUntil to "06:00", otherwise to '
-                '"00:00"'
+            problem = sentence(
+                "{cell} is after midnight. If that was on the calendar day after the day of business, set "
+                'dates.nightUntil to "06:00", otherwise to "00:00"',
+                cell=shown(cell),
             )
+            raise UnreadableCell(problem)
         return text
 
     def _plain_day(self, cell: str) -> str:
@@ -440,11 +445,12 @@ class TableBillConverter:
                 self._require_same_bill(row, first, rows)
             is_repeated = row.cells == first.cells and not are_all_counted
             if not self._is_flat and (is_repeated or not self._has_payment_rows):
-                raise row.problem(
-                    Reason.REPEATED_BILL,
-                    f"is the same bill as line {first.line}. If a bill is split over rows, such as one for each "
-                    "payment or guest, sum them in amounts.net. If these are two bills, add a column to bill.id",
+                detail = sentence(
+                    "is the same bill as line {line}. If a bill is split over rows, such as one for each payment or "
+                    "guest, sum them in amounts.net. If these are two bills, add a column to bill.id",
+                    line=first.line,
                 )
+                raise row.problem(Reason.REPEATED_BILL, detail)
 
     def _require_same_bill(self, row: TableRow, first: TableRow, rows: Sequence[TableRow]) -> None:
         """Raise `RowProblem` if a row differs from the first one of its bill in a field of the bill itself."""
@@ -516,7 +522,8 @@ class TableBillConverter:
             reader = self._readers.get(kind)
             return text if reader is None else reader(text)
         except UnreadableCell as error:
-            raise row.problem(Reason.UNREADABLE_VALUE, f"{name}: {error}") from None
+            detail = sentence("{name}: {problem}", name=name, problem=error.args[0])
+            raise row.problem(Reason.UNREADABLE_VALUE, detail) from None
 
     def _number(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
         if source.total_of:
@@ -539,7 +546,10 @@ class TableBillConverter:
         try:
             return read_decimal(cell, source.numbers or self._mapping.numbers)
         except UnreadableCell as error:
-            raise UnreadableCell(f"{error}, in the column {row.sheet.shown(*columns)}") from None
+            column, problem = row.sheet.shown(*columns), error.args[0]
+            raise UnreadableCell(
+                sentence("{problem}, in the column {column}", problem=problem, column=column)
+            ) from None
 
     def _computed(self, name: str, source: CellSource, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
         """Return the sum or the product of columns of a row, or None if the row has no values for it."""
@@ -633,21 +643,6 @@ def _read_flag(cell: str) -> bool:
     if flag is None:
         raise UnreadableCell(f"{shown(cell)} is neither yes nor no")
     return flag
-
-
-def _unlisted_status(rule: mappings.StatusRule, word: str) -> str | None:
-    """Return the status of a value that the mapping does not list, or None if it must be explained."""
-    if rule.others in (VOID, REFUND, SKIP):
-        return SALE if headings.says_nothing(word) else rule.others
-    if rule.others:
-        is_sale = not headings.may_be_no_sale(word) and (rule.others == SALE or headings.names_payment(word))
-        return SALE if is_sale else None
-    if rule.source.prefix or rule.source.sign:
-        return None
-    [heading, *others] = rule.source.columns
-    if not word or others:
-        return None
-    return headings.status_like(heading, frozenset(rule.values.items()), word)
 
 
 def _by_column(row: TableRow) -> dict[str, str]:

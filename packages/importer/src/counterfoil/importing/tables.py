@@ -220,8 +220,10 @@ class TableImport:
                     totals.sheet.name,
                     1,
                     Reason.DOUBTFUL_VALUE,
-                    "has no row of totals at its end, unlike the sample, so rows may be missing. If it is complete, "
-                    "use a mapping with totals = false in [checks]",
+                    sentence(
+                        "has no row of totals at its end, unlike the sample, so rows may be missing. If it is "
+                        "complete, use a mapping with totals = false in [checks]"
+                    ),
                 )
 
     def _orphans(
@@ -558,13 +560,15 @@ class TableImport:
         yield from leave_out_repeated(group, self._mapping.file.repeated, is_flat=self._is_flat)
         try:
             if unread := self._doubtful.get(group.key):
-                raise first.problem(unread.reason, _incomplete(unread))
+                raise first.problem(unread.reason, results.incomplete(unread))
             if group.key in self._in_parts:
                 raise first.problem(
                     Reason.DIFFERENT_ROWS,
-                    "occurs again after other bills, so there may be two bills with this number. If there are two, add "
-                    "a column that tells them apart to bill.id, such as the time. If it is one bill, remove "
-                    "file.together from the mapping",
+                    sentence(
+                        "occurs again after other bills, so there may be two bills with this number. If there are two, "
+                        "add a column that tells them apart to bill.id, such as the time. If it is one bill, remove "
+                        "file.together from the mapping"
+                    ),
                 )
             status, record = converter.converted(group)
             if record and not self._mapping.database:
@@ -627,7 +631,7 @@ class TableImport:
                 problem = row.problem(Reason.NO_ID, HAS_NO_ID)
                 yield RejectedRow(problem.file, problem.line, Reason.NO_ID, HAS_NO_ID)
         if bill:
-            yield RejectedRow(bill.file, bill.line, Reason.NO_ID, _incomplete(problem), key) if problem else bill
+            yield RejectedRow(bill.file, bill.line, Reason.NO_ID, results.incomplete(problem), key) if problem else bill
 
     def _add_to_totals(self, converter: table_bills.TableBillConverter, group: BillRows, status: str) -> None:
         """Add the rows of a bill to the sums with which the export's own totals are compared."""
@@ -671,14 +675,6 @@ def _positions(cells: Iterable[MappedCell], sheet: Sheet) -> set[int]:
     for cell in cells:
         positions.update(table_bills.positions_of(cell.source, sheet))
     return positions
-
-
-def _incomplete(unread: RowProblem) -> str:
-    """Return why a bill is rejected because of a row that cannot be read."""
-    where = f"line {unread.line} of {unread.file}"
-    if unread.reason == Reason.UNREADABLE_VALUE:
-        return f"is not complete: {where} {unread.detail}"
-    return f"may be incomplete: {where}, next to one of its rows, may belong to it, but {unread.detail}"
 
 
 def _id_problem(key: str, cells: Sequence[str]) -> str | None:

@@ -16,6 +16,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
+from counterfoil.importing.sentences import sentence
 from counterfoil.model.calendar import zone_named
 from counterfoil.model.text import printable
 
@@ -240,7 +241,7 @@ def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
     if _SCIENTIFIC.fullmatch(text):
         raise UnreadableCell(f"{shown(cell)} is in scientific notation, in which a spreadsheet cuts off digits")
     if not _PLAIN_NUMBER.fullmatch(text):
-        raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
+        raise UnreadableCell(sentence("{cell} is not a number in the format of the mapping", cell=shown(cell)))
     number = _exact(text, cell)
     return number.copy_negate() if negative else number
 
@@ -382,7 +383,11 @@ def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, s
     day, rest = _split_day(cell, written, order)
     if not rest.strip() or (written.default_time and _MIDNIGHT.fullmatch(rest)):
         if written.default_time is None:
-            raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
+            raise UnreadableCell(
+                sentence(
+                    "{cell} has no time of day. Map the time column too, or set dates.defaultTime", cell=shown(cell)
+                )
+            )
         rest = written.default_time
     clock = clock_after_day(rest)
     if clock is None or (clock[5] and not 1 <= int(clock[1]) <= NOON_HOUR):
@@ -396,8 +401,13 @@ def _local_time(cell: str, written: DateFormat, order: str) -> tuple[datetime, s
 def _abbreviated(moment: datetime, name: str, zone: tzinfo | None, cell: str) -> datetime:
     """Return a time in a zone if the abbreviation is used there then; many are used in several zones."""
     if zone is None:
-        text = f"{shown(cell)} has {name}, which several time zones use. Name that of the shop, as with --timezone"
-        raise OtherZone(text)
+        raise OtherZone(
+            sentence(
+                "{cell} has {name}, which several time zones use. Name that of the shop, as with --timezone",
+                cell=shown(cell),
+                name=name,
+            )
+        )
     # In an hour that occurs twice, the abbreviation tells which one it was.
     moments = [moment.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
     for one in moments:
@@ -575,7 +585,9 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
 def _from_serial(serial: re.Match[str], cell: str, written: DateFormat) -> tuple[date, str]:
     """Return the day and the time that a spreadsheet's number stands for."""
     if not written.serial:
-        raise UnreadableCell(f"{shown(cell)} is not a date. If it is the number of a spreadsheet, set dates.serial")
+        raise UnreadableCell(
+            sentence("{cell} is not a date. If it is the number of a spreadsheet, set dates.serial", cell=shown(cell))
+        )
     days = sum(float(part.replace(",", ".")) for part in (serial[1], serial[2] or "0"))
     moment = _SERIAL_EPOCH + timedelta(seconds=round(days * 86_400))
     has_time = not serial[1].isdigit() or serial[2] is not None
@@ -589,7 +601,13 @@ def _year(digits: str, cell: str, written: DateFormat) -> int:
         # 69 is 2569 (2026) in Thailand, but 2069 elsewhere. Neither reading may be decades away.
         if (year < MIDDLE_OF_CENTURY) == buddhist and not written.is_any_century:
             calendar = "gregorian" if buddhist else "buddhist"
-            raise UnreadableCell(f"{shown(cell)} has a year that is decades away, unless dates.calendar is {calendar}")
+            raise UnreadableCell(
+                sentence(
+                    "{cell} has a year that is decades away, unless dates.calendar is {calendar}",
+                    cell=shown(cell),
+                    calendar=calendar,
+                )
+            )
         year += 2500 - BUDDHIST_OFFSET if buddhist else 2000
     elif year >= FIRST_BUDDHIST_YEAR:
         year -= BUDDHIST_OFFSET

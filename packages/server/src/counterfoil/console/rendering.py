@@ -32,6 +32,7 @@ from counterfoil.console.display import (
     quantity,
 )
 from counterfoil.console.form_texts import form_text, import_text
+from counterfoil.console.import_words import in_words_of_console
 from counterfoil.console.imports import FILES_KEPT
 from counterfoil.console.key_parts import shop_count
 from counterfoil.console.texts import Language, Texts
@@ -53,7 +54,7 @@ from counterfoil.views.loads import file_names
 from counterfoil.web.prose import inline
 from counterfoil.web.templates import compile_all, environment
 
-_MEANINGS = REASONS | LOAD_REASONS
+_MEANINGS = REASONS | {reason: in_words_of_console(meaning) for reason, meaning in LOAD_REASONS.items()}
 
 
 @cache

@@ -55,7 +55,7 @@ class FoodicsOrder(ApiOrder):
         "combos.products.options.modifier_option,combos.products.options.taxes,charges.charge,charges.taxes"
     )
     needs_timezone = True
-    without_shop = "Request the orders with include=branch, or use --shop"
+    without_shop = sentence("Request the orders with include=branch, or use --shop")
     statuses: ClassVar = {"4": SALE, "5": REFUND, "7": VOID}
     skipped: ClassVar = {
         "1": sentence("the order is still open"),

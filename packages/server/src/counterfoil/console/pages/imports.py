@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import Kind
+from counterfoil.importing.sentences import FormText
 from counterfoil.ingest.converted_exports import ImportTally
 from counterfoil.machine.uploaded_files import MAX_UPLOAD
 from counterfoil.model.control_totals import TotalsOfDay, TotalsReport
@@ -174,9 +175,12 @@ class ImportView(Struct, frozen=True, kw_only=True):
     @property
     def may_ask_again(self) -> bool:
         """Whether the file does not fit the answers that are kept, so that other answers may help."""
-        if self.failed is None or self.failed.accepted_as or self.brought.is_unknown:
+        if self.brought.is_unknown or (self.failed and self.failed.accepted_as):
             return False
-        return any(made.template in CONSOLE_WORDS for made in self.failed.texts)
+        texts: Iterable[FormText] = self.failed.texts if self.failed else ()
+        if self.checked:
+            texts = self.checked.tally.texts.values()
+        return any(made.template in CONSOLE_WORDS for made in texts)
 
     @property
     def names_in_file(self) -> Mapping[str, str]:
