@@ -2,9 +2,12 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import servers
@@ -136,6 +139,55 @@ def test_a_new_shop_is_not_silent_on_its_weekly_closing_day(store: Path, days: i
     assert states(store, opening + 30 * HOUR_MS) == ["silent"]
 
 
+def brought_in(where: str | Path, began_at: int, of: Record, *instants: int) -> None:
+    """Load bills as if the load had begun at this time."""
+    load_bills(where, of, *instants)
+    of_load(where, "UPDATE loads SET started_at = {at} WHERE number = (SELECT max(number) FROM loads)", began_at)
+
+
+def of_load(where: str | Path, statement: str, at: int) -> None:
+    text = statement.format(at=at)
+    if str(where).startswith("postgresql:"):
+        with psycopg.connect(str(where), options="-c search_path=counterfoil") as books:
+            books.execute(text)
+        return
+    with closing(sqlite3.connect(Path(where) / "books.sqlite3")) as opened:
+        opened.execute(text)
+        opened.commit()
+
+
+def test_a_shop_whose_old_bills_were_brought_in_once_is_not_silent(where: str) -> None:
+    of, opening = shop(), NOW - 5 * HOUR_MS
+    brought_in(where, NOW - DAY_MS, of, *half_hours(opening, range(8, 36)))
+    (found,) = seen(where)
+    assert (found.state, found.is_silent) == ("imported", False)
+    # Another old file on another day changes nothing: no load has brought recent bills.
+    brought_in(where, NOW - HOUR_MS, of, *half_hours(opening + HOUR_MS // 4, range(8, 36)))
+    assert [one.state for one in seen(where)] == ["imported"]
+
+
+def test_a_shop_falls_silent_once_loads_have_brought_recent_bills_on_two_days(where: str) -> None:
+    of, opening = shop(), NOW - 5 * HOUR_MS
+    brought_in(where, opening - 3 * DAY_MS, of, *half_hours(opening, range(4, 36)))
+    assert [one.state for one in seen(where)] == ["imported"]
+    # Two loads of the same day are one delivery.
+    brought_in(where, opening - 3 * DAY_MS + HOUR_MS, of, opening - 4 * DAY_MS + 11 * HOUR_MS)
+    assert [one.state for one in seen(where)] == ["imported"]
+    brought_in(where, opening - 2 * DAY_MS, of, *half_hours(opening, [3]))
+    assert [one.state for one in seen(where)] == ["silent"]
+
+
+def test_a_shop_whose_loads_are_forgotten_is_silent_if_there_were_two(where: str) -> None:
+    of, opening = shop(), NOW - 5 * HOUR_MS
+    brought_in(where, NOW - DAY_MS, of, *half_hours(opening, range(8, 36)))
+    of_load(where, "DELETE FROM loads WHERE {at} > 0", NOW)
+    assert [one.state for one in seen(where)] == ["imported"]
+    load_bills(where, of, *half_hours(opening, [7]))
+    of_load(where, "UPDATE bills SET load = 900 WHERE closed_at > {at}", opening - 8 * DAY_MS + 12 * HOUR_MS)
+    of_load(where, "DELETE FROM loads WHERE {at} > 0", NOW)
+    assert [one.state for one in seen(where)] == ["silent"]
+
+
 def test_a_shop_is_learning_until_three_days_after_its_first_bill(store: Path) -> None:
     load_bills(store, shop(), *[NOW + hour * HOUR_MS // 4 for hour in range(100)])
     shown = [(found.state, found.days_known) for day in (1, 2, 3, 4) for found in seen(store, NOW + day * DAY_MS)]
@@ -158,7 +210,8 @@ def test_a_shop_with_less_than_half_of_its_usual_bills_is_not_called_usual_if_th
 def test_the_list_shows_the_number_that_makes_a_shop_silent(counterfoil: Command) -> None:
     quiet, now = shop(name="Quiet"), SystemClock().now_ms()
     earlier = [now - week * WEEK_MS - minute * 600_000 for week in range(1, 5) for minute in range(1, 8)]
-    counterfoil("load", "-", stdin=ndjson([quiet, *bills_at(quiet, *earlier, now - 2 * HOUR_MS)]))
+    brought_in(counterfoil.store, now - WEEK_MS, quiet, *earlier)
+    load_bills(counterfoil.store, quiet, now - 2 * HOUR_MS)
     heading, row = counterfoil("shops").stdout.splitlines()
     assert "usual since last bill" in heading
     assert re.search(r"silent +\S+ \S+ \+07 +7 ", row)

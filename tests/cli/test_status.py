@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 
 from cli.command import PYTHON, SHOPS, Command, on_meter, run_sql
+from cli.test_shops import brought_in
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.move_source import SqliteMoveSource
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.checks import local, running
 from counterfoil.domain.access import Key, Scope
-from counterfoil.model.calendar import DAY_MS, THAI_TIME, iso
+from counterfoil.model.calendar import DAY_MS
 from counterfoil.ports import Clock
 from counterfoil.program.clock import SystemClock
 from counterfoil.serving.admin import Admin, Readiness
 from counterfoil.settings import load
-from records import bill, shop
+from records import shop
 from running_service import ManualClock, free_port
 from waiting import until
 
@@ -185,9 +186,10 @@ def test_a_key_near_its_quota_is_a_warning_and_a_revoked_one_is_not(loaded: Comm
 
 def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: int) -> None:
     quiet, now = shop(name="Hilltop"), SystemClock().now_ms()
-    instants = [now - day * DAY_MS - hour * 3_600_000 for day in range(2, 36) for hour in range(10)]
-    records = [quiet, *(bill(quiet, closedAt=iso(at, THAI_TIME)) for at in instants)]
-    loaded("load", "-", stdin="\n".join(map(json.dumps, records)).encode())
+    for first_day, last_day in ((4, 36), (2, 4)):
+        days = range(first_day, last_day)
+        instants = [now - day * DAY_MS - hour * 3_600_000 for day in days for hour in range(10)]
+        brought_in(loaded.store, now - (first_day - 1) * DAY_MS, quiet, *instants)
     with admin_listener(admin_port):
         text = loaded("status", status=2).stdout
     assert "1 silent: Hilltop (no bill for 2 days; usually at least 20 bills in that time)" in text

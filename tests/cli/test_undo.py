@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import PYTHON, SHOPS, Command
+from cli.command import PYTHON, SHOPS, Command, on_terminal
 from counterfoil import bootstrap
 from counterfoil.settings import load as load_settings
 from records import EVER
@@ -49,6 +49,22 @@ def test_an_undo_is_audited_and_its_load_is_marked(counterfoil: Command) -> None
     acts = [entry["act"] for entry in counterfoil.json("audit")]
     assert acts.count("load_undone") == 1
     assert REASON not in counterfoil("audit").stdout
+
+
+def test_an_undo_names_the_files_of_the_load_and_runs_in_a_script(counterfoil: Command, tmp_path: Path) -> None:
+    upload = tmp_path / "march.csv.0123456789ab.ndjson"
+    upload.write_bytes(lines(bill(1, amounts={"net": 10})))
+    counterfoil("load", upload)
+    shown = counterfoil("loads", "undo", 1)
+    assert "Its files: march.csv" in shown.stdout.splitlines()
+    assert "Removed 1 bill of load 1." in counterfoil("loads", "undo", 1, "--remove", "--yes").stdout
+
+
+def test_on_a_terminal_an_undo_asks_before_it_removes(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=lines(bill(1, amounts={"net": 10})))
+    shown = on_terminal("loads", "undo", 1, "--remove", "--store", counterfoil.store, typed=b"n\n")
+    assert "Remove 1 bill of load 1" in shown
+    assert counterfoil.stored()[0] == 1
 
 
 def test_an_undo_of_an_undone_load_says_so_and_is_not_audited(counterfoil: Command) -> None:

@@ -512,12 +512,21 @@ _LAST_BILL = """
     SELECT closed_at FROM bills
     WHERE shop = :shop AND closed_at <= :until ORDER BY bill_day DESC, closed_at DESC LIMIT 1
 """
+# The load of a bill that was undone is negative. Bills that an early version loaded have none.
+_LOAD_OF_LAST_BILL = """
+    SELECT coalesce(abs(load), 0) FROM bills
+    WHERE shop = :shop AND bill_day BETWEEN :first_day AND :last_day AND closed_at > :after AND closed_at <= :until
+    ORDER BY bill_day DESC, closed_at DESC LIMIT 1
+"""
+_LOAD_BEGAN = "SELECT started_at FROM loads WHERE number = :load"
 _FIGURES: Mapping[BillFigure, str] = {
     "total": TOTAL_BILLS,
     "without_business_day": WITHOUT_BUSINESS_DAY,
     "between": _BILLS_BETWEEN,
     "first": _FIRST_BILL,
     "last": _LAST_BILL,
+    "load": _LOAD_OF_LAST_BILL,
+    "load_began": _LOAD_BEGAN,
 }
 
 

@@ -48,9 +48,12 @@ USAGE = "Use `loads`, `loads LOAD`, `loads open`, `loads resolve`, `accept` or `
     metavar="REASON",
     help="With `undo`: make the bills void, with this reason, which integrators see.",
 )
+@click.option("--yes", is_flag=True, help="With `undo`: do not ask for confirmation on a terminal.")
 @utc_option
 @store_options
-def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str | None, as_json: bool) -> None:
+def command(
+    words: tuple[str, ...], limit: int, remove: bool, void_reason: str | None, yes: bool, as_json: bool
+) -> None:
     """List the latest loads, newest first, or the files, totals and rejected lines of the load with the number LOAD.
 
     `loads open` lists what was delivered and is not in the store: loads with rejected lines, and files that are
@@ -100,7 +103,7 @@ def command(words: tuple[str, ...], limit: int, remove: bool, void_reason: str |
             _close(settings, verb, _named(joined(reads.open_items()), verb, [first, *others]), as_json)
         case ("undo", number) if NUMBER.fullmatch(number):
             require_roles(settings, writes=remove or void_reason is not None)
-            undo_load(settings, int(number), remove=remove, void_reason=void_reason, as_json=as_json)
+            undo_load(settings, int(number), remove=remove, void_reason=void_reason, is_sure=yes, as_json=as_json)
         case (number,) if number not in WORDS:
             _print_load(reads, int(number), as_json)
         case _:

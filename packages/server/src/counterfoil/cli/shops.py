@@ -40,7 +40,8 @@ def command(ctx: click.Context, /, franchise: str | None, as_json: bool) -> None
     last 4 weeks, in the shop's time zone, or in its first week the mean of earlier days. In its first 3 days a shop
     is `learning`. A shop is silent if it has had no bill for a period in which it usually has 5 or more. A shop
     that is not silent, but has fewer than half of its usual bills today and at least 3 fewer, is marked `fewer than
-    usual`. After 4 weeks without a bill, a shop counts as closed.
+    usual`. Of a shop that was `imported once`, no bill is missed until loads have brought recent bills on two
+    days. After 4 weeks without a bill, a shop counts as closed.
 
     Exit status: 0 if the shops were listed, 1 if the store cannot be read or the franchise is unknown.
     """

@@ -1,5 +1,6 @@
 """`counterfoil loads undo`: shows what the undo of a load takes back, and takes it back."""
 
+import sys
 from collections.abc import Mapping, Sequence
 
 import click
@@ -14,7 +15,7 @@ from counterfoil.model.text import counted, decimal_text, printable
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.columns import ListColumn
-from counterfoil.program.terminal import echo, print_json, print_list, print_note, print_wrapped
+from counterfoil.program.terminal import confirm, echo, print_json, print_list, print_note, print_wrapped
 from counterfoil.settings import Settings
 from counterfoil.views import loads as views
 
@@ -40,7 +41,9 @@ def check_options(words: Sequence[str], *, remove: bool, void_reason: str | None
         raise click.UsageError("--void needs a reason, which integrators see as voidReason.")
 
 
-def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str | None, as_json: bool) -> None:
+def undo_load(
+    settings: Settings, number: int, *, remove: bool, void_reason: str | None, is_sure: bool, as_json: bool
+) -> None:
     reads = bootstrap.store(settings).reads()
     now = SystemClock().now_ms()
     load = _load_to_undo(reads, number, now)
@@ -63,6 +66,9 @@ def undo_load(settings: Settings, number: int, *, remove: bool, void_reason: str
             print_note(f"nothing was changed. {_advice(found, lists_only)}")
         return
     is_done = load is not None and load_state(load, now) == "undone" and not found.taken_back
+    if found.taken_back and not is_sure and sys.stdin.isatty():
+        named = f"load {number} ({views.file_names(load)})" if load else f"load {number}"
+        confirm(f"{'Remove' if remove else 'Make void'} {counted(found.taken_back, 'bill')} of {named}?")
     count = 0
     # If there is nothing to do, nothing is audited.
     if not is_done:
@@ -118,6 +124,8 @@ def _print_preview(
     found: UndoPreview, readers: Sequence[KeyThatRead], lists_only: Sequence[KeyThatRead], files: Mapping[int, str]
 ) -> None:
     echo(f"Load {found.load} added {counted(found.taken_back, 'bill')} that an undo takes back.")
+    if found.load in files:
+        print_wrapped(f"Its files: {files[found.load]}")
     if found.days:
         print_list(_DAYS, found.days)
     _print_kept(found, files)

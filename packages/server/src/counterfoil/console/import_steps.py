@@ -311,7 +311,7 @@ def _lines_in(paths: Sequence[Path]) -> int | None:
 def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, form: Form | None) -> Stage:
     """Write the records, and let another process compare them with the store."""
     brought.stage = ReadingFiles(is_comparing=True)
-    name = f"{safe_name(brought.files[0].path.stem)}.{brought.import_id}.ndjson"
+    name = f"{safe_name(brought.files[0].path.name)}.{brought.import_id}.ndjson"
     records = brought.folder / name
     with os.fdopen(os.open(records, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=1 << 20) as out:
         for line in export.lines():

@@ -5,13 +5,17 @@ and the opening hours are respected. Only weeks count in which the shop traded f
 there is no such week, it is the mean over the same period of earlier days, and one day without bills may be a weekly
 closing day, unless the shop had bills on the same weekday. In its first three days, nothing is known to be usual, and
 the shop is `learning`.
+
+Nothing is missing of a shop whose bills were brought in once, such as those of an old month. It is compared with what
+is usual once it delivers: loads have brought recent bills of it on two days.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean, median
 from typing import Literal
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.model.calendar import DAY_MS, as_number, from_ms, to_ms
@@ -29,18 +33,25 @@ CLOSED_AFTER_MS = WEEKS * WEEK_MS
 NEXT_TO_NONE = 0.1
 # A shop is learning until this many days have passed since its first bill.
 LEARNING_DAYS = 3
+# A load has brought a recent bill if that was closed within this time before the load began.
+RECENT_MS = 2 * DAY_MS
+# Two loads that began at least so long one after the other are those of two days.
+OTHER_DAY_MS = DAY_MS // 2
+# The load of bills that were loaded by a version that did not keep it.
+UNKNOWN_LOAD = 0
 
 # So many bills without a business day are counted per shop, because each of them has to be read.
 MOST_COUNTED = 10_000
 
-ShopState = Literal["silent", "few", "open", "learning", "closed", "empty"]
+ShopState = Literal["silent", "few", "open", "learning", "imported", "closed", "empty"]
 
 
 # Answers a question about the bills of one shop, given the bounds that the question needs: how many there are in
 # `total`, how many were closed `between` two instants, and when the `first` of these and the `last` until an instant
-# was closed. The bills `without_business_day` are counted up to a limit. `first_day` and `last_day` are the days of the
-# instants `after` and `until` as numbers, because stores sort bills by day first.
-BillFigure = Literal["total", "between", "first", "last", "without_business_day"]
+# was closed. `load` is the number of the load of the last bill between two instants, and `load_began` when a load
+# began, if the store remembers it. The bills `without_business_day` are counted up to a limit. `first_day` and
+# `last_day` are the days of the instants `after` and `until` as numbers, because stores sort bills by day first.
+BillFigure = Literal["total", "between", "first", "last", "load", "load_began", "without_business_day"]
 ShopBills = Callable[..., int | None]
 
 
@@ -63,6 +74,8 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
     usual_since_last: float
     days_known: int
     is_closed: bool
+    is_delivering: bool = True
+    """Whether loads have brought recent bills on two days. It is only found out if bills are missing."""
     closing: str | None = None
     timezone: str | None = None
     without_business_day: int = 0
@@ -78,6 +91,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
         - `silent`: it has had no bill for a period in which it usually has at least MISSING_BILLS.
         - `few`: it is not silent, but has had less than half of its usual number of bills by this time of day, and at
           least FEWER_BILLS fewer.
+        - `imported`: bills seem to be missing, but it does not deliver: its bills were brought in once.
         - `open`: none of these.
         """
         if self.last_bill_at is None:
@@ -86,10 +100,17 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
             return "closed"
         if self.days_known < LEARNING_DAYS:
             return "learning"
-        if self.usual_since_last >= MISSING_BILLS:
-            return "silent"
+        if self.usual_since_last < MISSING_BILLS and not self.has_few:
+            return "open"
+        if not self.is_delivering:
+            return "imported"
+        return "silent" if self.usual_since_last >= MISSING_BILLS else "few"
+
+    @property
+    def has_few(self) -> bool:
+        """Whether it has had fewer than half of its usual bills today, and so many fewer that this is no chance."""
         is_below_half = self.today * 2 < self.usual_by_now
-        return "few" if is_below_half and self.usual_by_now - self.today >= FEWER_BILLS else "open"
+        return is_below_half and self.usual_by_now - self.today >= FEWER_BILLS
 
     @property
     def is_silent(self) -> bool:
@@ -125,7 +146,7 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
             usual_by_now = _usual(count, began_at, midnight - 1, now_ms)
             silent_until = min(now_ms, last_bill_at + WEEK_MS)
             usual_since_last = _usual(count, began_at, last_bill_at, silent_until, closed_ms=DAY_MS)
-    return ShopActivity(
+    found = ShopActivity(
         shop_id=shop.shop_id,
         name=shop.shop_name,
         franchise_id=shop.franchise_id,
@@ -141,6 +162,43 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
         timezone=known.timezone,
         without_business_day=undated,
     )
+    if found.last_bill_at is None or found.state not in ("silent", "few"):
+        return found
+    loads = [figure("load", until - DAY_MS, until) for until in _days_before(found.last_bill_at)]
+    return replace(found, is_delivering=_is_delivering(loads, found.last_bill_at, now_ms, bills))
+
+
+def _days_before(last_bill_at: int) -> list[int]:
+    """Return the ends of the days that are compared, the latest first. The last of them ends with the last bill."""
+    return [last_bill_at - number * DAY_MS for number in range(WEEKS * 7)]
+
+
+def _is_delivering(loads: Sequence[int | None], last_bill_at: int, now_ms: int, bills: ShopBills) -> bool:
+    """Return whether loads have brought recent bills on two days. `loads` has that of the last bill of each day.
+
+    If that cannot be known, the shop counts as delivering: an alarm too many is better than none.
+    """
+    began: list[int] = []
+    forgotten = 0
+    seen: set[int] = set()
+    for load, day_end in zip(loads, _days_before(last_bill_at), strict=True):
+        if load is None or load in seen:
+            continue
+        seen.add(load)
+        if load == UNKNOWN_LOAD:
+            return True
+        began_at = bills("load_began", load=load)
+        if began_at is None:
+            # The store remembers only the latest loads, so there were many others since.
+            forgotten += 1
+        elif began_at > now_ms:
+            # One of the clocks is wrong.
+            return True
+        elif began_at - day_end <= RECENT_MS:
+            began.append(began_at)
+    if forgotten:
+        return forgotten + len(began) > 1
+    return bool(began) and max(began) - min(began) >= OTHER_DAY_MS
 
 
 def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:

@@ -1,5 +1,6 @@
 """Loads: their source, progress and state, and the lines that one of them rejected."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from counterfoil.domain.doubts import DeliveryDoubt
@@ -14,6 +15,8 @@ from counterfoil.program.columns import DATA, ListColumn, json_row
 MOST_LOADS, MOST_REJECTS = 100, 1_000
 # A list names this many files of a load.
 MOST_NAMED = 3
+# The records of a file that was brought in are named after it and after the number of the upload.
+ADDED_BY_CONSOLE = re.compile(r"\.[0-9a-f]{12}\.ndjson$")
 
 
 def find(reads: OperatorReads, number: int) -> LoadRow | None:
@@ -67,9 +70,16 @@ def _outcome_text(load: LoadRow, now: int) -> str:
 
 def file_names(load: LoadRow) -> str:
     """Return the names of the files of a load, the first few of them if there are many."""
-    names = [name for name in load.files if name]
+    names = [upload_name(name) for name in load.files if name]
     more = len(names[MOST_NAMED:]) + (load.files.get(OTHER_FILES) or 0)
-    return printable(", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more else "") or load.source)
+    return printable(
+        ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more else "") or upload_name(load.source)
+    )
+
+
+def upload_name(name: str) -> str:
+    """Return the name under which somebody has brought in a file, without what the console adds to it."""
+    return ADDED_BY_CONSOLE.sub("", name)
 
 
 _ALARMS: Sequence[ListColumn[DeliveryDoubt]] = (

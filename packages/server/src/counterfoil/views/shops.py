@@ -15,6 +15,7 @@ STATES: dict[ShopState, str] = {
     "silent": "silent",
     "few": "fewer than usual",
     "open": "-",
+    "imported": "imported once",
     "learning": "learning",
     "closed": "closed",
     "empty": "no bills",
