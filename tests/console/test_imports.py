@@ -557,7 +557,7 @@ def test_accepted_records_go_to_the_watched_folder(tmp_path: Path, watched: Path
         assert list(watched.iterdir()) == []
         send(alice, f"{address}/accept")
         (delivered,) = watched.iterdir()
-        assert delivered.name == f"receipts.{address.rpartition('/')[2]}.ndjson"
+        assert delivered.name == f"receipts.csv.{address.rpartition('/')[2]}.ndjson"
         assert oct(delivered.stat().st_mode & 0o777) == "0o640"
         records = [json.loads(line) for line in delivered.read_text().splitlines()]
         assert [record["kind"] for record in records] == ["shop", "bill", "bill", "bill"]
