@@ -94,11 +94,11 @@ def test_two_days_of_twelve_shops_are_listed_by_shop(counterfoil: Command) -> No
 
 
 def test_many_days_are_summed_up(counterfoil: Command) -> None:
-    export(*(f"{day},2026-11-{day:02} 12:00,10.00,0,no,Tea,10.00" for day in range(1, 29)))
+    export(*(f"{day},2026-10-{day:02} 12:00,10.00,0,no,Tea,10.00" for day in range(1, 29)))
     printed = counterfoil(*IMPORT, "--check").stdout
     assert "280.00" in printed
-    assert "2026-11-01 to 2026-11-28 (28 days, 1 shop)" in printed
-    assert "2026-11-15" not in printed
+    assert "2026-10-01 to 2026-10-28 (28 days, 1 shop)" in printed
+    assert "2026-10-15" not in printed
 
 
 @pytest.mark.parametrize("amount", ["1255.50", "1,255.50", "2026-11-14=1175.5", "2026-11-15=80"])
