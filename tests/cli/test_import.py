@@ -147,6 +147,17 @@ def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) ->
     assert "By the river" in counterfoil("shops").output
 
 
+def test_answers_leave_the_options_for_new_shops_as_they_are(counterfoil: Command) -> None:
+    text = (EXAMPLES / "loyverse-receipts.csv").read_text("utf-8")
+    Path("receipts.csv").write_text(text.replace("11/14/26", "11/12/26"), "utf-8")
+    Path("answers.toml").write_text('order = "mdy"\n', "utf-8")
+    new_shops = ("--with-shops", "--franchise", "noodles", "--closing-time", "04:00")
+    shown = counterfoil("import", "receipts.csv", *new_shops, "--load", "--answers", "answers.toml").stdout
+    assert "belongs to the franchise noodles" in " ".join(shown.split())
+    [shop] = counterfoil.json("shops")
+    assert (shop["franchiseId"], shop["closingTime"]) == ("noodles", "04:00")
+
+
 def test_a_shop_that_joins_a_franchise_is_named_because_its_keys_read_it(counterfoil: Command) -> None:
     load = ("import", EXAMPLES / "loyverse-receipts.csv", "--load", "--with-shops", "--franchise", "noodles")
     joined = "The shop Riverside is new. It belongs to the franchise noodles, so the keys of this franchise read it."

@@ -385,7 +385,7 @@ class _Import(Struct):
             return self._write_built_in(export)
         if answers:
             export.close()
-            self._set_facts(facts_of(answers))
+            self._set_facts(facts_of(answers, request.new_shops()))
             if "order" in answers:
                 # If the dates show another order, this fails.
                 self._set_order(answers["order"])
