@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.export_totals import is_total_label
@@ -20,6 +21,7 @@ from counterfoil.importing.values import POINT, NumberFormat, UnreadableCell, nu
 SCALE = 10_000
 """Amounts are whole numbers of this part of the currency's unit."""
 FEWEST_COUNTED = 5
+FEWEST_UNNAMED = 3
 FEW_VALUES = 40
 ANY_CENTURY = cell_values.ANY_CENTURY
 _HAS_MARK = re.compile("[:.]")
@@ -29,6 +31,8 @@ _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
 # A letter and one decimal are a number of a bill and its part, as in R1001.1.
 _DECIMALS = re.compile(r"^[\W\d].*[.,]0?[1-9]|[.,](0[1-9]|[1-9]\d)(?!\d)")
 _MARKED_DECIMALS = re.compile(r"\d[.,]\d")
+_NO_HEADING = re.compile(r"column \d+|unnamed: ?\d+|index", re.IGNORECASE | re.ASCII)
+_WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _LOOKS_LIKE_MONEY = re.compile(r"\d[.,]\d\d$|^-\d|^[$€£¥฿₫₩₹]\d")
 
 
@@ -81,11 +85,32 @@ class TableColumn:
 
     @cached_property
     def counts_rows(self) -> bool:
-        """Whether its numbers are those of many rows, from 0 or 1 on, as programs write them."""
-        if len(self.values) < FEWEST_COUNTED or self.values[0] not in ("0", "1"):
+        """Whether its numbers are those of many rows, from 0 or 1 on, as programs write them.
+
+        Without a heading, the rows may also be in another order, or some of them left out.
+        """
+        if _NO_HEADING.fullmatch(self.name):
+            return self._counts_without_heading()
+        if len(self.values) < FEWEST_COUNTED:
             return False
-        first = int(self.values[0])
-        return all(value == str(first + row) for row, value in enumerate(self.values))
+        first = self.values[0]
+        if first not in ("0", "1"):
+            return False
+        return all(value == str(int(first) + row) for row, value in enumerate(self.values))
+
+    def _counts_without_heading(self) -> bool:
+        """Return whether whole numbers grow or lack few of their range, or begin again as those of lines of bills."""
+        if len(self.values) < FEWEST_UNNAMED or not all(map(_WHOLE_NUMBER.fullmatch, self.values)):
+            return False
+        numbers = [int(value) for value in self.values]
+        first = numbers[0]
+        if first in (0, 1) and all(number in (first, above + 1) for above, number in pairwise(numbers)):
+            return True
+        if len(set(numbers)) < len(numbers):
+            return False
+        is_dense = max(numbers) - min(numbers) < 2 * len(numbers)
+        is_growing = all(above < number for above, number in pairwise(numbers))
+        return is_dense or (is_growing and len(numbers) >= FEWEST_COUNTED)
 
     @cached_property
     def has_decimals(self) -> bool:

@@ -74,7 +74,8 @@ def _may_be_no_sales(search: StateSearch, column: TableColumn) -> bool:
     ranks, [value] = search.ranks, column.distinct
     is_not_sold = ranks.is_bare(column) and ranks.states(column)[value] not in (SALE, None)
     is_marked = ranks.is_void_mark(column) and not says_nothing(search, column, value)
-    return is_not_sold or is_marked
+    is_item = ranks.role(column) == "item" and search.bills.is_flat
+    return is_not_sold or is_marked or bool(ranks.doubtful_values(column, is_item=is_item))
 
 
 def _other_than_sale(search: StateSearch, column: TableColumn, values: list[str]) -> list[str]:

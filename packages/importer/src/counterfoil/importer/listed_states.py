@@ -29,9 +29,10 @@ def decide(search: StateSearch, column: TableColumn) -> None:
 def listed(search: StateSearch, column: TableColumn) -> dict[str, str | None]:
     """Return what the values of a column say by the short list, or None where the rows contradict it."""
     states = search.ranks.states(column)
-    if set(states.values()) == {SKIP}:
-        # It is improbable that no bill of an export counts.
-        return dict.fromkeys(states)
+    left_out = sum(column.counts[value] for value, meaning in states.items() if meaning == SKIP)
+    if left_out * 2 > len(column.values):
+        # It is improbable that most bills of an export do not count.
+        return {value: None if meaning == SKIP else meaning for value, meaning in states.items()}
     if "" in states and states[""] is None:
         are_flags = all(map(is_flag, column.distinct))
         are_exceptions = all(states[value] in (VOID, REFUND) for value in column.distinct)

@@ -140,8 +140,34 @@ class _Former:
         if self._rejected:
             # The totals are those of the load, which leaves out the bills with these rows.
             found = self._form_of_readings()
+        advice = self._advice_on_missing_bills(found)
+        if advice:
+            found = replace(found, advice=advice, totals=None, mapping="")
         self._kept.finish()
         return found
+
+    def _advice_on_missing_bills(self, found: Form) -> str:
+        """Return why no totals are shown if no bill, or only a few of them, would be loaded, or an empty text."""
+        if found.totals is None:
+            return ""
+        rejected = len({(row.file, row.bill or row.line) for row in self._rejected})
+        if rejected <= found.totals.bills and found.totals.bills:
+            return ""
+        if not rejected:
+            reasons = "; ".join(left.reason for left in found.left_out)
+            return sentence(
+                "No bill is left to load: {reasons}. Answer otherwise, or export another report.", reasons=reasons
+            )
+        first = self._rejected[0]
+        return sentence(
+            "{rejected} of {bills} bills cannot be read, and what is left would not be the sales. The first one is on "
+            "line {line} of {file}, which {detail}. Correct the export, or export another report.",
+            rejected=f"{rejected:,}",
+            bills=f"{rejected + found.totals.bills:,}",
+            line=f"{first.line:,}",
+            file=first.file,
+            detail=first.detail,
+        )
 
     def _rows_rejected_by(self, accepted: Mapping[str, Any]) -> list[RejectedRow]:
         """Convert the files with the accepted mapping, and return the rows that cannot be converted."""
@@ -278,7 +304,9 @@ class _Former:
 
     def _reading_of_sales(self, doubt: Doubt, base: ExportReading, reading: ExportReading) -> ExportReading:
         """Return the reading in which all was sold, also if another column is only asked about after this answer."""
-        known = {other.id for other in base.interview.doubts}
+        known = set[str]()
+        if reading.counted:
+            known = {other.id for other in base.interview.doubts}
         sold = {}
         for other in reading.interview.doubts:
             if other.kind == _STATE and other.id not in known and SALE in other.choices:
