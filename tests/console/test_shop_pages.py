@@ -228,6 +228,45 @@ def test_a_change_is_refused_if_somebody_else_changed_the_shop_meanwhile(used: I
     assert used.alice.json(f"{address}.json")["closingTime"] == "04:00"
 
 
+@pytest.mark.parametrize("console", BOTH, indirect=True, ids=["sqlite", "postgres"])
+def test_a_shop_that_a_wrong_file_brought_in_is_removed_on_its_page(console: RunningConsole) -> None:
+    wrong, right = branch(name="Wrong"), branch(name="Right")
+    console.service.load(right, *sold(console, right, 1, 2))
+    console.service.load(wrong, *sold(console, wrong, 1, 2))
+    key = console.service.key(shop=wrong["id"], label="ERP")
+    alice, address = console.operator(), shop_address(wrong["id"])
+    remove = f"{address}/remove"
+    assert f'action="{remove}"' not in alice.page(address)
+    answer = alice.send(remove, {})
+    assert answer.status_code == 422
+    assert "The shop has bills, so it was not removed." in answer.text
+    undo = alice.json("/loads.json")["loads"][0]["number"]
+    undo_page = f"/loads/{undo}/undo"
+    undone = alice.send(f"{undo_page}/remove", alice.fill_in(undo_page, f"{undo_page}/remove"))
+    assert f'href="{address}"' in undone.text.partition("These shops have no bills now.")[2]
+    assert "This load is undone: it has no bills any more." in alice.page(undo_page)
+    entered = alice.fill_in(address, remove)
+    assert console.device("phone", role="reader").send(remove, entered).status_code == 403
+    answer = alice.send(remove, entered)
+    assert answer.status_code == 200
+    assert "The shop was removed: Wrong" in answer.text
+    assert [found["shopId"] for found in alice.json("/shops.json")["shops"]] == [right["id"]]
+    assert alice.get(address).status_code == 404
+    assert console.service.get("shops", key).json().get("data", []) == []
+    entry = alice.json("/audit.json")["entries"][0]
+    assert (entry["act"], entry["actor"], entry["detail"]) == ("shop_removed", "alice", wrong["id"])
+    console.service.load(wrong)
+    assert alice.get(address).status_code == 200
+
+
+def test_a_shop_whose_bills_are_all_of_the_future_is_not_one_without_bills(console: RunningConsole) -> None:
+    early = branch(name="Early")
+    console.service.load(early, *sold(console, early, -30, 1))
+    address = shop_address(early["id"])
+    assert f'action="{address}/remove"' not in console.operator().page(address)
+    assert console.operator().send(f"{address}/remove", {}).status_code == 422
+
+
 # --- Today -------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,7 @@ _BILL_OF_ANY_SHOP = """
     FROM shops JOIN bills ON bills.shop = shops.number AND bills.id = :bill_id
     ORDER BY shops.id LIMIT :most
 """
+_HAS_BILLS = "SELECT 1 FROM bills WHERE shop = (SELECT number FROM shops WHERE id = :shop_id) LIMIT 1"
 _LOADS_WITH_TOTALS = """
     SELECT number, source, started_at, seen_at, finished_at, lines, changed, rejected, reasons, rejects_file,
         files, alarms,
@@ -142,6 +143,11 @@ class BusinessReads(ABC):
             BillInStore(shop_id=found, load=load, load_before=load_before, updated_at=updated_at, body=body)
             for found, load, load_before, updated_at, body in rows
         ]
+
+    def has_bills(self, shop_id: str) -> bool:
+        """Return whether a shop has bills of any day, void ones included."""
+        with self._limited("books") as ask:
+            return bool(ask(_HAS_BILLS, shop_id=shop_id))
 
     def loads_of_shop(self, shop_id: str) -> list[LoadOfShop]:
         """Return the loads that had bills of a shop, newest first. The store remembers the last 100 loads."""

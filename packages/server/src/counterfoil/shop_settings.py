@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
-from counterfoil.domain.changes import Outcome, SetShop
+from counterfoil.domain.changes import Outcome, Removal, SetShop
 from counterfoil.domain.shops import SHOP_FIELDS, ShopFacts, ShopSettings, with_settings, without_settings
 from counterfoil.key_issuing import KeyStore
 from counterfoil.model.calendar import zone_named
@@ -191,6 +191,12 @@ def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_
     changes = [SetShop(change.shop_id, change.settings, change.reset) for change in planned.changed]
     outcomes = ledger.apply(changes)
     return [change.shop_id for change, outcome in zip(changes, outcomes, strict=True) if outcome is Outcome.CHANGED]
+
+
+def remove_shop(ledger: LoadLedger, audit: KeyStore, shop_id: str, now_ms: int, by: Actor) -> None:
+    """Remove a shop, as a source record with `removed` does. Without the audit entry, nothing is removed."""
+    audit.record(AuditEntry(at=now_ms, act=Act.SHOP_REMOVED, actor=by, detail=shop_id))
+    ledger.apply([Removal(("", "shop", shop_id), None)])
 
 
 def _described(change: ShopChange, fields: dict[str, FieldChange]) -> str:

@@ -29,6 +29,7 @@ from counterfoil.console.pages import loads as loads_page
 from counterfoil.console.pages import member as member_page
 from counterfoil.console.pages import reference as try_page
 from counterfoil.console.pages import shop as shop_page
+from counterfoil.console.pages import shops as shops_page
 from counterfoil.console.pages import undo as undo_page
 from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit, number_in
@@ -278,10 +279,12 @@ def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
         return answer
     undo = Undo(visit.settings, view.number, view.load)
     is_done = finishes_soon("the undo of a load", partial(undo.take_back, reason, visit.session.actor, visit.now))
-    text = t.gettext("The bills of the load were taken back. Load the right file now.")
+    text = t.gettext("The bills of the load were taken back. Bring in the right file now.")
     if not is_done:
         text = t.gettext("The bills of the load are being taken back. Reload this page to see how many are left.")
-    return show(visit, undo_page.PAGE, undo_page.read(visit), outcome=FormResult(text, "good"))
+    emptied = [shop_id for shop_id in sorted(view.found.shops) if not visit.store.reads.has_bills(shop_id)]
+    shown = replace(undo_page.read(visit), emptied=emptied)
+    return show(visit, undo_page.PAGE, shown, outcome=FormResult(text, "good"))
 
 
 def change_shop(visit: Visit) -> ConsoleResponse:
@@ -305,6 +308,27 @@ def change_shop(visit: Visit) -> ConsoleResponse:
     visit = replace(visit, path=shop_address(view.shop.shop_id))
     shown = shop_page.read(visit)
     return show(visit, shop_page.PAGE, shown, outcome=FormResult(text, "good"))
+
+
+def remove_shop(visit: Visit) -> ConsoleResponse:
+    """Remove a shop without bills, such as one that a wrong file brought in."""
+    t = visit.t
+    view = shop_page.read(visit)
+    refused = ""
+    if view.has_bills:
+        refused = t.gettext("The shop has bills, so it was not removed. Undo the load that brought them first.")
+    elif not view.can_write:
+        refused = t.gettext("Nothing was changed.")
+    if refused:
+        return show(visit, shop_page.PAGE, view, status=422, outcome=FormResult(refused, "warn"))
+    if answer := _sent_before(visit):
+        return answer
+    store = bootstrap.store(visit.settings)
+    with closing(store.ledger()) as ledger, closing(store.key_store()) as audit:
+        shop_settings.remove_shop(ledger, audit, view.shop.shop_id, visit.now, visit.session.actor)
+    text = t.gettext("The shop was removed: %(name)s", name=view.shop.name or view.shop.shop_id)
+    visit = replace(visit, path="/shops")
+    return show(visit, shops_page.PAGE, shops_page.read(visit), outcome=FormResult(text, "good"))
 
 
 def _rewrite_bills(settings: Settings) -> None:

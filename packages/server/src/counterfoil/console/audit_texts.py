@@ -37,6 +37,7 @@ ACT_NAMES: Final = {
     "roles_granted": translatable("roles granted"),
     "schema_migrated": translatable("schema migrated"),
     "shop_changed": translatable("shop changed"),
+    "shop_removed": translatable("shop removed"),
     "store_backed_up": translatable("store backed up"),
     "store_created": translatable("store created"),
     "store_moved": translatable("store moved"),

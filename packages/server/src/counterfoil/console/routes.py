@@ -80,6 +80,7 @@ ACTIONS: Final[dict[str, Callable[[Visit], ConsoleResponse]]] = {
     "/keys/new": actions.issue,
     **{f"/keys/{_KEY}/{action}": partial(actions.change_key, action=action) for action in key.ACTIONS},
     f"/shops/{_SHOP}/settings/change": actions.change_shop,
+    f"/shops/{_SHOP}/remove": actions.remove_shop,
     f"/loads/{_NUMBER}/undo/remove": partial(actions.undo_load, how="remove"),
     f"/loads/{_NUMBER}/undo/void": partial(actions.undo_load, how="void"),
     f"/loads/{_NUMBER}/reveal": actions.reveal_line,

@@ -54,6 +54,8 @@ class Act(StrEnum):
     ITEMS_RESOLVED = "items_resolved"
     # An operator set a shop's franchise, closing time or time zone.
     SHOP_CHANGED = "shop_changed"
+    # An operator removed a shop that had no bills.
+    SHOP_REMOVED = "shop_removed"
     DELIVERY_ACCEPTED = "delivery_accepted"
     DELIVERY_DISCARDED = "delivery_discarded"
     LOAD_UNDONE = "load_undone"

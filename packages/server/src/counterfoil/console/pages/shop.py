@@ -69,6 +69,8 @@ class ShopView(Struct, frozen=True, kw_only=True):
     newer: date | None
     older: date | None
     undated: DayOfShop | None
+    has_bills: bool
+    can_write: bool
     loads: RowList[LoadOfShop]
     items: list[OpenItem]
     keys: RowList[KeyOfShop]
@@ -133,6 +135,7 @@ def read(visit: Visit) -> ShopView:
     recent = days_of_shop(reads, shop, today, visit.now, 2)
     days = days_of_shop(reads, shop, last, visit.now)
     loads = reads.loads_of_shop(shop.shop_id)
+    granted = reads.permissions()
     newer = min(today, last + DAYS_SHOWN * ONE_DAY)
     return ShopView(
         shop=shop,
@@ -143,6 +146,9 @@ def read(visit: Visit) -> ShopView:
         newer=newer if newer > last else None,
         older=days[-1].day - ONE_DAY,
         undated=reads.undated_bills(shop.shop_id),
+        has_bills=reads.has_bills(shop.shop_id),
+        # On PostgreSQL, a login of the console may be allowed to issue keys, but not to write books.
+        can_write=granted is None or granted.loads,
         loads=RowList(LOADS, loads),
         items=_items(visit, shop.shop_id, loads),
         now=visit.now,

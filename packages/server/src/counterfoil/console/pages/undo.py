@@ -33,6 +33,8 @@ class UndoView(Struct, frozen=True, kw_only=True):
     shop_names: dict[str, str]
     is_running: bool
     can_write: bool
+    emptied: list[str] = []
+    """The shops of which the undo has just left no bills."""
 
     @property
     def lists_only(self) -> list[KeyThatRead]:
