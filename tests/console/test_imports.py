@@ -21,6 +21,7 @@ from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
+from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.store_loader import StoreLoader
 from counterfoil.console import import_steps, import_words, imports
 from counterfoil.console.form_texts import form_text
@@ -39,6 +40,7 @@ from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine import private_listener
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.process import SignalSafeEvent
+from counterfoil.settings import Settings
 from raw_http import parse, read_to_end
 from running_service import ManualClock
 from waiting import until
@@ -685,6 +687,42 @@ def test_what_was_shown_and_accepted_is_loaded_without_another_question(
     assert (latest.changed, latest.is_accepted) == (60, True)
     (entry,) = [entry for entry in reads(console_of_folder).audit(20) if entry.act == Act.DELIVERY_ACCEPTED]
     assert entry.detail == "receipts.csv: 60 of 60 bills replace a stored bill by another one"
+
+
+@pytest.fixture
+def comparisons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that were compared with the store in this process, and not loaded."""
+    names: list[str] = []
+    run_load = load_run.run_load
+
+    def run(settings: Settings, report: LoadReport, **options: Any) -> None:
+        if report.check:
+            names.append(report.summary.source)
+        run_load(settings, report, **options)
+
+    monkeypatch.setattr(load_run, "run_load", run)
+    return names
+
+
+def test_accepted_records_are_not_compared_again_while_the_store_is_the_same(
+    console_of_folder: RunningConsole, evening: Operator, comparisons: list[str]
+) -> None:
+    address = hand_over(evening, NOON, nevertheless="on")
+    take(console_of_folder)
+    assert evening.json(f"{address}.json")["state"] == "loaded"
+    assert comparisons == []
+    assert reads(console_of_folder).loads(10)[0].changed == 60
+
+
+def test_accepted_records_are_compared_again_after_another_load_has_begun(
+    console_of_folder: RunningConsole, evening: Operator, comparisons: list[str]
+) -> None:
+    address = hand_over(evening, NOON, nevertheless="on")
+    with closing(bootstrap.store(console_of_folder.settings).ledger()) as ledger:
+        ledger.begin_load("other.ndjson")
+    take(console_of_folder)
+    assert evening.json(f"{address}.json")["state"] == "loaded"
+    assert comparisons == [f"receipts.csv.{address.rpartition('/')[2]}.ndjson"]
 
 
 def test_a_doubt_that_was_not_shown_holds_a_file_that_was_accepted(console_of_folder: RunningConsole) -> None:

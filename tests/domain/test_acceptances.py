@@ -55,7 +55,7 @@ def test_bills_that_raise_no_doubt_because_they_are_few_are_not_compared() -> No
 
 
 def test_an_acceptance_ends_with_its_item() -> None:
-    records = AcceptedRecords("0f", 7, SHOWN)
+    records = AcceptedRecords("0f", 7, SHOWN, compared_with="1a")
     item = accepted_item("sales.ndjson", records)
     assert accepted_records(item) == records
     assert accepted_records(replace(item, closed_by="loaded")) == AcceptedRecords("0f", 7, NO_DOUBTS)

@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from counterfoil.domain.intake import FORGET_FOLDER_MS, DeliveryCounts, Intake, WatchedFolder, with_load
+from counterfoil.domain.open_items import OpenItem
 from ports.backends import Store
-from ports.open_store import open_ledger
+from ports.open_store import OpenStore, bill, open_ledger, shop
 from running_service import ManualClock
 
 LOAD = DeliveryCounts(lines=300, bills=300, undated=3, records={"bill": 300}, unreadable={"bill: lines.qty": 2})
@@ -57,3 +58,31 @@ def test_a_watched_folder_reports_its_heartbeat_and_its_deliveries(store: Store,
     assert store.operator_reads().watched_folders(began + FORGET_FOLDER_MS + 10_000) == [
         WatchedFolder("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True)
     ]
+
+
+def test_the_state_with_which_deliveries_are_compared_changes_with_loads_and_shops(open_store: OpenStore) -> None:
+    reads, ledger = open_store.reads, open_store.ledger
+    states = [reads.compared_state()]
+    open_store.put(shop())
+    states.append(reads.compared_state())
+    open_store.put(shop(closingTime="04:00"))
+    states.append(reads.compared_state())
+    progress = ledger.begin_load("bills.ndjson")
+    states.append(reads.compared_state())
+    progress.lines = progress.changed = 1
+    ledger.apply([open_store.change(bill())], progress)
+    states.append(reads.compared_state())
+    ledger.change_intake(lambda intake, now: with_load(intake, LOAD, now))
+    states.append(reads.compared_state())
+    ledger.finish_undo(progress.number)
+    states.append(reads.compared_state())
+    assert len(set(states)) == len(states)
+
+
+def test_the_state_with_which_deliveries_are_compared_stays_while_a_watcher_reports(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    state = open_store.reads.compared_state()
+    open_store.ledger.report_watched_folder("/spool", 0, 0)
+    open_store.ledger.add_items([OpenItem(identity="accepted bills.ndjson", kind="not_begun", files={"bills": 0})])
+    assert open_store.reads.compared_state() == state

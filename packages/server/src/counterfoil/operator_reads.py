@@ -9,6 +9,7 @@ The statements are for SQLite and PostgreSQL. Their parameters are written as SQ
 end must say in its own words is a whole statement of its own, which its class has.
 """
 
+import hashlib
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -423,6 +424,23 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
         """Return the latest load, or the latest unfinished one if it may still be running or was killed."""
         row = self._row(self._LATEST_LOAD)
         return load_row(row) if row else None
+
+    # A load changes its own row with each batch, and an undo changes it, too.
+    _COMPARED = (
+        "SELECT number, seen_at, finished_at, lines, changed, undone_at FROM loads ORDER BY number",
+        "SELECT state FROM intake",
+        "SELECT id, latest_version, facts, removed FROM shops ORDER BY id",
+        "SELECT max(latest_at) FROM shop_changes",
+    )
+
+    def compared_state(self) -> str:
+        """Return a digest that changes with anything with which a delivery is compared: bills, shops and loads."""
+        state = hashlib.sha256()
+        with self._opened("books") as ask:
+            for statement in self._COMPARED:
+                rows = [list(row) for row in ask(statement)]
+                state.update(json.encode(rows))
+        return state.hexdigest()
 
     def intake(self) -> Intake:
         """Return the stored intake, which includes the active alarms."""

@@ -48,10 +48,13 @@ def command(action: str, name: Path, *, other_ids: bool, accept_change: bool) ->
     is_check = action == "check"
     rejects = RejectExamples() if is_check else load_run.new_rejects_file(settings, records.name)
     report = LoadReport(summary=Summary(source=records.name), rejects=rejects, records=records)
+    # Before the comparison, so that whatever changes during it counts as a change.
+    compared_with = load_run.compared_state(settings) if is_check else ""
     load_run.run_load(settings, report, is_guarded=not accept_change)
     if accept_change and not report.interrupted and not is_check:
         report.accepted = load_run.accept_change(settings, report.summary, is_confirmed=True)
     view: dict[str, Any] = {"load": report.summary.load, **report_view(report)}
+    view["comparedWith"] = compared_with
     view["doubts"] = doubt_texts(report)
     view["shown"] = to_builtins(shown_doubts(report.doubts, report.summary.guard))
     if is_check and other_ids:

@@ -226,6 +226,13 @@ def is_checked_first(settings: Settings) -> bool:
     return bootstrap.store(settings).reads().intake() != Intake()
 
 
+def compared_state(settings: Settings) -> str:
+    """Return the state of the store with which a delivery is compared, or an empty string if it has none."""
+    if not is_checked_first(settings):
+        return ""
+    return bootstrap.store(settings).reads().compared_state()
+
+
 def exit_status(report: LoadReport, *, is_wrong: bool) -> int:
     if report.interrupted:
         return INTERRUPTED

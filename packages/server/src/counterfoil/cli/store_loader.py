@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
-from counterfoil.domain.acceptances import accepted_item, accepted_records, shown_doubts
+from counterfoil.domain.acceptances import AcceptedRecords, accepted_item, accepted_records, shown_doubts
 from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.domain.open_items import OpenItem
@@ -153,7 +153,7 @@ class StoreLoader:
             converted = ConvertedFile(file.path, file.total, lambda: sources.opened_again(copy))
             converted.before_read = file.before_read
             records = FileSet(file.name, [converted], files.max_reject_score)
-            report = self._retried(lambda: self._judged(records, is_beside=is_beside))
+            report = self._retried(lambda: self._judged(records, accepted, is_beside=is_beside))
             if report is None or report.interrupted or self._stop.is_set():
                 return False
             self._latest = None
@@ -173,11 +173,17 @@ class StoreLoader:
         files.empty += records.empty
         return True
 
-    def _judged(self, files: FileSet, *, is_beside: bool) -> LoadReport:
-        """Return the report of a check or, if there is nothing to compare the files with, an empty one."""
-        if load_run.is_checked_first(self._settings):
+    def _judged(self, files: FileSet, accepted: AcceptedRecords, *, is_beside: bool) -> LoadReport:
+        """Return the report of a check or, if nothing has changed since the console's, one with its doubts.
+
+        A check of a large file takes minutes. A strict one may reject records that the console does not.
+        """
+        state = load_run.compared_state(self._settings)
+        # A store without earlier loads has nothing to compare with.
+        if state and (self._strict or state != accepted.compared_with):
             return self._check(files, is_beside=is_beside)
-        return LoadReport(summary=Summary(source=files.name), rejects=RejectExamples(), records=files)
+        summary = Summary(source=files.name, doubts=list(accepted.shown.doubts))
+        return LoadReport(summary=summary, rejects=RejectExamples(), records=files)
 
     def _alarming(self, files: FileSet, *, is_beside: bool) -> dict[Path, str]:
         """Return the files that differ sharply from earlier deliveries, or would replace stored bills, with the reason.

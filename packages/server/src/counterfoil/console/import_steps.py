@@ -95,6 +95,7 @@ class _LoaderResult(Struct, rename="camel"):
     texts: list[FormText] = []
     """What the doubts were made of."""
     shown: ShownDoubts = NO_DOUBTS
+    compared_with: str = ""
 
 
 class _LoadHeld(Exception):
@@ -333,6 +334,7 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
         doubts=tuple(doubts),
         texts=texts,
         shown=result.shown,
+        compared_with=result.compared_with,
         records=records,
     )
 
@@ -379,7 +381,7 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
     handed = HandedOver(name=checked.records.name, folder=folder, totals=checked.totals, tally=checked.tally, at=now)
     if folder is not None:
         shown = checked.shown if is_accepted else NO_DOUBTS
-        _add_item(settings, accepted_item(handed.name, _accepted(checked.records, shown)))
+        _add_item(settings, accepted_item(handed.name, _accepted(checked, shown)))
         try:
             _deliver(checked.records, folder)
         except OSError:
@@ -408,10 +410,10 @@ def _add_item(settings: Settings, item: OpenItem) -> None:
         ledger.add_items([item])
 
 
-def _accepted(records: Path, shown: ShownDoubts) -> AcceptedRecords:
-    with records.open("rb") as file:
+def _accepted(checked: Checked, shown: ShownDoubts) -> AcceptedRecords:
+    with checked.records.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return AcceptedRecords(digest, records.stat().st_size, shown)
+    return AcceptedRecords(digest, checked.records.stat().st_size, shown, checked.compared_with)
 
 
 def _deliver(records: Path, folder: Path) -> None:

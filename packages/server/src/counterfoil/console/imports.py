@@ -95,6 +95,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     """What the doubts were made of."""
     shown: ShownDoubts = NO_DOUBTS
     """The doubts as a watcher compares them with those that it finds."""
+    compared_with: str = ""
+    """The state of the store with which the records were compared."""
     records: Path
 
 

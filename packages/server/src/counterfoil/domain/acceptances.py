@@ -2,7 +2,8 @@
 
 The console stores it beside the open item of the file, with the digest of the records. Whoever can only write to the
 watched folder can write neither, so the watcher need not trust what it finds there. It loads records with this digest,
-unless it finds a doubt that was not shown. An acceptance ends when the load begins, or when the file is held.
+unless it finds a doubt that was not shown. While the store is as it was when the console compared them, it does not
+compare them again. An acceptance ends when the load begins, or when the file is held.
 """
 
 from msgspec import DecodeError, Struct, json
@@ -64,6 +65,8 @@ class AcceptedRecords(Struct, frozen=True):
     digest: str
     size: int
     shown: ShownDoubts = NO_DOUBTS
+    compared_with: str = ""
+    """The state of the store with which they were compared, or an empty string if the store had nothing."""
 
 
 def accepted_item(name: str, records: AcceptedRecords | None = None) -> OpenItem:
@@ -76,7 +79,7 @@ def accepted_item(name: str, records: AcceptedRecords | None = None) -> OpenItem
 
 
 def accepted_records(item: OpenItem) -> AcceptedRecords | None:
-    """Return what was accepted. Of an item that is closed, the doubts that were shown do not count any more."""
+    """Return what was accepted. Of an item that is closed, the comparison and its doubts do not count any more."""
     _, _, text = item.digest.partition(_ACCEPTED)
     if item.kind != "not_begun" or not text:
         return None
@@ -84,4 +87,4 @@ def accepted_records(item: OpenItem) -> AcceptedRecords | None:
         records = json.decode(text, type=AcceptedRecords)
     except DecodeError:
         return None
-    return replace(records, shown=NO_DOUBTS) if item.closed_by else records
+    return replace(records, shown=NO_DOUBTS, compared_with="") if item.closed_by else records
