@@ -239,7 +239,29 @@ def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatc
     with converter_processes(PSEUDONYMS, 1, None) as started:
         groups = Converters(PSEUDONYMS, lambda _: None, started).convert(lines())
         furthest = max(read - taken for taken in accumulate(len(group.lines) for group in groups))
-    assert furthest <= 2 * converters.MAX_WAITING + 1
+    assert furthest <= converters.MAX_AHEAD + 1
+
+
+def test_the_loader_converts_most_lines_itself_while_a_process_gets_no_time(
+    here: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(converters, "MESSAGE_SEC", 0)
+    sent = converters.MAX_AHEAD
+    with converter_processes(PSEUDONYMS, 1, None) as (process,):
+        os.kill(process.process.pid or 0, signal.SIGSTOP)
+        try:
+            source = RecordSource(map(bill, range(sent))).lines()
+            groups = Converters(PSEUDONYMS, lambda _: None, [process]).convert(waking(source, process))
+            assert sum(len(group.lines) for group in groups) == sent
+        finally:
+            os.kill(process.process.pid or 0, signal.SIGCONT)
+    assert len(here) >= sent * 3 // 4
+
+
+def waking(lines: Iterator[Any], process: converters.ConverterProcess) -> Iterator[Any]:
+    """Yield the lines, and let a stopped process go on when all of them have been read."""
+    yield from lines
+    os.kill(process.process.pid or 0, signal.SIGCONT)
 
 
 def test_a_load_converts_bills_itself_if_no_process_can_be_started(

@@ -478,6 +478,9 @@ def test_stored_bills_are_read_with_their_revision_to_compare_a_delivery_with_th
     wanted = ["b_1", "b_3", *(f"unknown {number}" for number in range(BILLS_PER_READ)), "b_2"]
     found = open_store.reads.stored_bills("sh_1", wanted)
     assert {bill_id: stored.rev for bill_id, stored in found.items()} == {"b_1": 2, "b_2": None}
+    of_shops = open_store.reads.stored_bills_of_shops({"sh_1": wanted, "sh_2": ["b_1", "b_3"], "sh_3": ["b_1"]})
+    assert of_shops.keys() == {("sh_1", "b_1"), ("sh_1", "b_2"), ("sh_2", "b_3")}
+    assert of_shops["sh_1", "b_2"] == found["b_2"]
     change = open_store.change(bill("b_2"))
     assert isinstance(change, EncodedBill)
     assert found["b_2"].digest == change.digest

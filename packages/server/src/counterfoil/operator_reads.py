@@ -261,12 +261,19 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
 
     def stored_bills(self, shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
         """Return those of the bills that the store has, by ID."""
-        found = []
+        found = self.stored_bills_of_shops({shop_id: bill_ids})
+        return {bill_id: bill for (_, bill_id), bill in found.items()}
+
+    def stored_bills_of_shops(self, bill_ids: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], StoredBill]:
+        """Return those of the bills of these shops that the store has, by shop and ID."""
+        found: dict[tuple[str, str], StoredBill] = {}
         with self._opened("books") as ask:
-            for start in range(0, len(bill_ids), BILLS_PER_READ):
-                asked = bill_values(bill_ids[start : start + BILLS_PER_READ])
-                found += ask(self._STORED_BILLS, shop=shop_id, **asked)
-        return {bill_id: StoredBill(*bill) for bill_id, *bill in found}
+            for shop_id, wanted in bill_ids.items():
+                for start in range(0, len(wanted), BILLS_PER_READ):
+                    asked = bill_values(wanted[start : start + BILLS_PER_READ])
+                    for bill_id, *bill in ask(self._STORED_BILLS, shop=shop_id, **asked):
+                        found[shop_id, bill_id] = StoredBill(*bill)
+        return found
 
     _BILLS_OF_SHOP_AND_DAY = """
         SELECT bills.body FROM shops JOIN bills ON bills.shop = shops.number

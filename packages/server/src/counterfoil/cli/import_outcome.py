@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from counterfoil.cli.totals import net_differences, print_totals
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.importing.results import ImportFailed
-from counterfoil.ingest.checking import LenientLedger, RejectExamples, checked_records
+from counterfoil.ingest.checking import FindsBills, LenientLedger, RejectExamples, checked_records
 from counterfoil.ingest.converted_exports import ConvertedExport
 from counterfoil.ingest.import_state import StateFile
 from counterfoil.ingest.lines import OTHER_BILL, UNKNOWN_SHOP
@@ -206,14 +206,14 @@ def _print_load(report: load_run.LoadReport, export: ConvertedExport, request: I
         )
 
 
-def _stored_bills(settings: Settings) -> Callable[[str, Sequence[str]], dict[str, StoredBill]]:
+def _stored_bills(settings: Settings) -> FindsBills:
     """Return a function that reads bills of the store. If it cannot be read, say so once, and return none."""
     has_store = not bootstrap.is_without_store(settings)
     say, opened = cache(print_note), cache(lambda: bootstrap.store(settings).reads())
 
-    def read(shop_id: str, bill_ids: Sequence[str]) -> dict[str, StoredBill]:
+    def read(bill_ids: Mapping[str, Sequence[str]]) -> Mapping[tuple[str, str], StoredBill]:
         try:
-            return opened().stored_bills(shop_id, bill_ids) if has_store else {}
+            return opened().stored_bills_of_shops(bill_ids) if has_store else {}
         except (StoreUnavailable, StoreMismatch) as error:
             say(f"the bills were not compared with the store: {error}")
             return {}

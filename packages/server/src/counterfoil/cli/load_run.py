@@ -4,7 +4,7 @@ import gc
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from counterfoil.domain.deliveries import DeliverySketch
 from counterfoil.domain.doubts import DeliveryDoubt, describe
 from counterfoil.domain.intake import Intake, RejectedLine, accepted
 from counterfoil.domain.open_items import OpenItem
-from counterfoil.domain.replacements import ReplacementGuard
+from counterfoil.domain.replacements import ReplacementGuard, StoredBill
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.importing.sentences import joined, sentence, sentence_of
 from counterfoil.ingest.checking import BillsCompared, CheckingLedger, RejectExamples
@@ -216,7 +216,14 @@ def open_for_check(settings: Settings, sketch: DeliverySketch | None = None) -> 
     reads = bootstrap.store(settings).reads()
     bootstrap.require_secret(settings)
     on_bills: BillsCompared = sketch.add if sketch else lambda _bills, _stored: None
-    yield CheckingLedger(cache(reads.facts), reads.intake, reads.stored_bills, on_bills)
+    facts = cache(reads.facts)
+
+    def stored_bills(bill_ids: Mapping[str, Sequence[str]]) -> Mapping[tuple[str, str], StoredBill]:
+        # The store has no bills of a shop that it does not know, and a new group brings thousands of them.
+        of_known_shops = {shop_id: wanted for shop_id, wanted in bill_ids.items() if facts(shop_id)}
+        return reads.stored_bills_of_shops(of_known_shops) if of_known_shops else {}
+
+    yield CheckingLedger(facts, reads.intake, stored_bills, on_bills)
 
 
 def is_checked_first(settings: Settings) -> bool:

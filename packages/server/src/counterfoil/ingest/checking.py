@@ -21,6 +21,8 @@ MAX_DELIVERED = 20_000
 # Fewer bills may have the time and the total of others by chance.
 FEWEST_SAME = 3
 
+# Returns those of the bills with these IDs, by shop, that the store has, by shop and ID.
+FindsBills = Callable[[Mapping[str, Sequence[str]]], Mapping[tuple[str, str], StoredBill]]
 # Called with delivered bills, and with those of them that the store has, by shop and ID.
 BillsCompared = Callable[[Sequence[EncodedBill], Mapping[tuple[str, str], StoredBill]], None]
 
@@ -28,7 +30,7 @@ BillsCompared = Callable[[Sequence[EncodedBill], Mapping[tuple[str, str], Stored
 class CheckingLedger:
     """A ledger that remembers the shops of a delivery but writes nothing, records no load and closes no items.
 
-    `stored_facts` returns the facts of a shop in the store, `stored_bills` bills of a shop, and `intake` the counts of
+    `stored_facts` returns the facts of a shop in the store, `stored_bills` bills of shops, and `intake` the counts of
     earlier loads. An outcome is `OTHER_BILL` or `UNCHANGED`, because only a load can tell whether a record would be
     added or changed.
     """
@@ -37,7 +39,7 @@ class CheckingLedger:
         self,
         stored_facts: Callable[[str], KnownFacts | None],
         intake: Callable[[], Intake],
-        stored_bills: Callable[[str, Sequence[str]], dict[str, StoredBill]] = lambda _shop, _bills: {},
+        stored_bills: FindsBills = lambda _: {},
         on_bills: BillsCompared = lambda _bills, _stored: None,
     ) -> None:
         # Nothing is written, so nobody has to be left out.
@@ -72,17 +74,19 @@ class CheckingLedger:
         if guard is None:
             return [Outcome.UNCHANGED] * len(changes)
         bills = [change for change in changes if isinstance(change, EncodedBill)]
-        stored: dict[tuple[str, str], StoredBill] = {}
-        for shop_id in {bill.shop_id for bill in bills}:
-            found = self._stored_bills(shop_id, [bill.bill_id for bill in bills if bill.shop_id == shop_id])
-            stored |= {(shop_id, bill_id): bill for bill_id, bill in found.items()}
+        ids_by_shop: dict[str, list[str]] = {}
+        for bill in bills:
+            ids_by_shop.setdefault(bill.shop_id, []).append(bill.bill_id)
+        stored = self._stored_bills(ids_by_shop)
         guard.known += len(stored)
         self._on_bills(bills, stored)
         outcomes = [self._outcome(change, stored, guard) for change in changes]
         guard.may_write(len(bills))
         return outcomes
 
-    def _outcome(self, change: Change, stored: dict[tuple[str, str], StoredBill], guard: ReplacementGuard) -> Outcome:
+    def _outcome(
+        self, change: Change, stored: Mapping[tuple[str, str], StoredBill], guard: ReplacementGuard
+    ) -> Outcome:
         """Compare a bill with the one that was delivered before or is stored, and tell the guard if it is another."""
         if isinstance(change, EncodedBill):
             key = (change.shop_id, change.bill_id)

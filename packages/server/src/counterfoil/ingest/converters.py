@@ -42,7 +42,10 @@ FEWEST_SENT = 10
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
 # The maximum number of unanswered messages per process. They keep it busy while the loader writes a large batch.
-MAX_WAITING = 16
+MAX_WAITING = 8
+# The loader reads so many messages ahead per process. A process with a low priority may get little time on a busy
+# machine. The loader then converts the others of them itself, three for each of the process, before it waits for it.
+MAX_AHEAD = 4 * MAX_WAITING
 # The space for one message. An answer has at most fifty times as many bytes as its lines.
 SLOT_BYTES = 64 * 1024 * 1024
 NICENESS = 5
@@ -242,7 +245,7 @@ class Converters:
     def convert(self, lines: Iterable[SourceLine]) -> Iterator[ConvertedLines]:
         """Yield all lines, in groups, with the bills on them if the lines could be converted."""
         waiting: deque[_Group] = deque()
-        most = 2 * MAX_WAITING * len(self._processes)
+        most = MAX_AHEAD * len(self._processes)
         for group_lines in _grouped(lines, self._most_lines):
             waiting.append(self._group(group_lines))
             while waiting and (waiting[0].is_done or len(waiting) > most):
