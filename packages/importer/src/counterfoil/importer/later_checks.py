@@ -10,9 +10,13 @@ from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, REFUND, SALE, V
 from counterfoil.importer.solver import ExportReading
 from counterfoil.importing import headings
 from counterfoil.importing.sheets import CsvFile
+from counterfoil.importing.usual_hours import hour_of, usual_hours
+from counterfoil.importing.usual_numbers import width_of
 from counterfoil.importing.values import has_half_day, letters_of, number_shape
 
 ENOUGH_ROWS = 5
+ENOUGH_TIMES = 20
+"""Of fewer bills, the hours are those of a part of a day."""
 MOST_NAMES = 6
 """Of so many different names, another one is no new habit."""
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
@@ -77,6 +81,8 @@ class LaterChecks:
             "equal": [[left.cell, right.cell] for left, right in equations],
             "larger": larger,
             "usual": self._usual_amounts(tables),
+            "hours": self._hours(),
+            "width": self._width_of_numbers(),
             "returned": self._quantities(),
             "days": self._first_and_last_day(),
         }
@@ -91,6 +97,25 @@ class LaterChecks:
         days = days_of(self._reading)
         is_read = bool(days) and days[0][4:5] == "-"
         return [days[0], days[-1]] if is_read else []
+
+    def _hours(self) -> list[int]:
+        """Return the usual hours of the bills, if there are enough bills with times of the shop's own clock."""
+        if self._reading.shops.is_utc or self._reading.shops.zone_column:
+            return []
+        hours = []
+        for time in self._reading.times:
+            hour = hour_of(time)
+            if hour is not None:
+                hours.append(hour)
+        return usual_hours(hours) if len(hours) >= ENOUGH_TIMES else []
+
+    def _width_of_numbers(self) -> dict[str, int]:
+        """Return how many digits the numbers of bills have, if zeros are before some, or 0 if none has zeros."""
+        number = self._bills.number
+        if len(number.distinct) < ENOUGH_ROWS or not all(value.isdecimal() for value in number.distinct):
+            return {}
+        width = width_of(number.distinct)
+        return {} if width is None else {number.name: width}
 
     def _check(self, table: ExportTable, column: TableColumn) -> None:
         is_number_of_bill = column is self._bills.number

@@ -236,6 +236,10 @@ class SampleChecks(MappingSection, frozen=True):
     """Columns of which the first never had a smaller number than the second."""
     usual: dict[str, Decimal] = {}
     """The median of the amounts that a customer paid, by their column."""
+    hours: Annotated[tuple[Annotated[int, Meta(ge=0, le=23)], ...], Meta(max_length=2)] = ()
+    """The first and the last hour at which bills were closed, on the clock of the export."""
+    width: dict[str, int] = {}
+    """How many digits all numbers of a column had, because zeros were before some, or 0 if no zeros were."""
     returned: tuple[str, ...] = ()
     """Columns of quantities that are negative on no bill with a positive total, as nothing shows what that means."""
     days: tuple[str, ...] = ()

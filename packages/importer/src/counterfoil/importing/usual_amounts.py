@@ -9,6 +9,8 @@ from counterfoil.importing.mapping import ImportMapping
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import Sheet, TableRow
+from counterfoil.importing.usual_hours import HourCheck
+from counterfoil.importing.usual_numbers import NumberCheck
 from counterfoil.importing.values import NumberFormat, number_in, shown
 
 FEWEST_NEGATIVE, FEWEST_AMOUNTS = 3, 10
@@ -32,6 +34,8 @@ class FirstRows:
     def __init__(self, mapping: ImportMapping, sheet: Sheet) -> None:
         self._sheet = sheet
         self._headings = HeadingCheck(mapping, sheet)
+        self._hours = HourCheck(mapping, sheet)
+        self._numbers = NumberCheck(mapping, sheet)
         self._rows_left = MOST_ROWS
         self._columns: list[UsualAmount] = []
         for name, usual in mapping.checks.usual.items():
@@ -41,9 +45,11 @@ class FirstRows:
 
     def add(self, row: TableRow) -> None:
         self._headings.add(row)
-        if not self._columns or not self._rows_left:
+        if not self._rows_left:
             return
         self._rows_left -= 1
+        self._hours.add(row)
+        self._numbers.add(row)
         for column in self._columns:
             amount = number_in(row.cells[column.position], column.numbers)
             if amount:
@@ -52,6 +58,8 @@ class FirstRows:
     def finish(self) -> None:
         """Raise `ImportFailed` if the rows are unlike those of the sample."""
         self._headings.finish()
+        self._hours.finish()
+        self._numbers.finish()
         for column in self._columns:
             self._require_sign(column)
             self._require_size(column)
