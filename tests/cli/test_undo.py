@@ -208,3 +208,20 @@ def bills_of_the_load(counterfoil: Command) -> int:
     with connected(counterfoil) as database:
         ((count,),) = database.execute("SELECT count(*) FROM bills WHERE load = 2")
     return int(count)
+
+
+def test_the_same_export_can_be_imported_again_after_its_load_was_undone(counterfoil: Command, tmp_path: Path) -> None:
+    export = tmp_path / "day.csv"
+    rows = [f"A{number},14/11/2026 18:0{number},{number}.00" for number in range(1, 7)]
+    export.write_text("\n".join(["Bill,Date,Total", *rows, ""]), "utf-8")
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text(
+        '[dates]\norder = "dmy"\n[shop]\nid = "riverside"\n'
+        '[bill]\nid = "Bill"\nclosedAt = "Date"\namounts.net = "Total"\n',
+        "utf-8",
+    )
+    load = ("import", "--mapping", mapping, export, "--load")
+    counterfoil("load", "-", stdin=lines())
+    counterfoil(*load)
+    assert "Removed 6 bills of load 2." in counterfoil("loads", "undo", 2, "--remove", "--yes").stdout
+    assert counterfoil.json(*load)["added"] == 6

@@ -187,7 +187,7 @@ def _load_of_same_sales(settings: Settings, totals: TotalsReport) -> int:
     if totals.bills < FEWEST_COMPARED or totals.more_days:
         return 0
     reads = bootstrap.store(settings).reads()
-    loads = [load for load in reads.loads(MAX_LOADS) if load.finished and load.changed]
+    loads = [load for load in reads.loads(MAX_LOADS) if load.finished and load.changed and not load.undone_at]
     numbers: dict[TotalsOfDay, int] = {}
     for load in loads:
         stored = reads.totals(load.number)
