@@ -144,6 +144,19 @@ def test_a_target_of_another_format_is_recognised_whatever_its_name(
     assert (tmp_path / name).read_bytes() == content
 
 
+@pytest.mark.parametrize(("kind", "name"), [("duckdb", "copy.duckdb"), ("sqlite", "copy.sqlite")])
+def test_a_damaged_copy_is_named_with_what_to_do(kind: str, name: str, tmp_path: Path) -> None:
+    TARGETS[kind](tmp_path)().close()
+    path = tmp_path / name
+    content = path.read_bytes()
+    half = len(content) // 2
+    damaged = content[:half] if kind == "duckdb" else content[:4096] + b"\xff" * (len(content) - 4096)
+    path.write_bytes(damaged)
+    with pytest.raises(SinkError, match=r"damaged.*backup of your own, or delete it and run `counterfoil pull`"):
+        TARGETS[kind](tmp_path)()
+    assert path.read_bytes() == damaged
+
+
 def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy) -> None:
     bill = r.bill(copy.branch)
     copy.load(bill)

@@ -14,7 +14,16 @@ from typing import Any
 
 from counterfoil.client.copy_views import DUCKDB_VIEWS
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of, json_rows
-from counterfoil.client.sinks.json_rows import Fill, JsonRows, Rows, SinkError, duckdb_engine, escape_quotes, execute
+from counterfoil.client.sinks.json_rows import (
+    RESTORE,
+    Fill,
+    JsonRows,
+    Rows,
+    SinkError,
+    duckdb_engine,
+    escape_quotes,
+    execute,
+)
 from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import OWN_TABLES, TABLES, Dialect, Table, comments
 from counterfoil.model.text import first_line
@@ -64,7 +73,9 @@ class DuckDBSink(Sink):
                     f"{path} is open in another process. Close it there first: a pull or reconcile needs "
                     "exclusive access to the file."
                 ) from error
-            raise SinkError(f"cannot open the DuckDB file {path}: {first_line(error)}") from error
+            raise SinkError(
+                f"cannot open the DuckDB file {path}: {first_line(error)}. If the file is damaged, {RESTORE}"
+            ) from error
         self.set_up_or_close()
 
     def set_up(self) -> None:

@@ -23,6 +23,8 @@ MEMORY_MB = 224
 THREADS = 1
 # DuckDB's JSON reader accepts rows up to this size. For a longer row, this limit and the memory limit are raised.
 ROW_BYTES = 4 * 1024 * 1024
+# What to do about a damaged file.
+RESTORE = "restore it from a backup of your own, or delete it and run `counterfoil pull` again, which reads everything."
 
 TYPES = {
     Kind.TEXT: "VARCHAR",

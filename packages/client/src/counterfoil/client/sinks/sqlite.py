@@ -16,12 +16,13 @@ from typing import Any
 
 from counterfoil.client.copy_views import SQLITE_VIEWS
 from counterfoil.client.sinks import engine_of
-from counterfoil.client.sinks.json_rows import Fill, RowConverter, Rows, SinkError
+from counterfoil.client.sinks.json_rows import RESTORE, Fill, RowConverter, Rows, SinkError
 from counterfoil.client.sinks.sql import Sink, column_names
 from counterfoil.client.tables import Dialect, Kind
 
 # How long to wait for another process that has locked the file.
 BUSY_SEC = 5.0
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 _TYPES = {
@@ -98,6 +99,10 @@ class SQLiteSink(Sink):
                     "another process is writing to the SQLite file. Wait until it has finished, then run "
                     "the command again."
                 ) from error
+            # The low byte is the kind of an error. Errors of the module itself have no code.
+            kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if kind in DAMAGED:
+                raise SinkError(f"SQLite: {error}. The file is damaged: {RESTORE}") from error
             raise SinkError(f"SQLite: {error}") from error
 
     def erase_remains(self) -> None:
