@@ -1,4 +1,4 @@
-"""A later file whose times or numbers are written otherwise than in the sample is refused by its first row."""
+"""A later file with other times or numbers than the sample, or with each row twice, is refused by its first row."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -82,3 +82,42 @@ def test_the_same_bills_under_other_numbers_are_refused(sample_number: str, numb
 def test_numbers_as_before_are_read(number: str, tmp_path: Path) -> None:
     found = later(tmp_path, export(local, first=2001, number=number), number)
     assert (len(found.bills), found.rejected) == (30, [])
+
+
+# --- each line twice ----------------------------------------------------------------------
+
+
+def lines_of(copies: int, bills: int = 6) -> str:
+    """Return bills with two lines, each of them so many times below each other."""
+    rows = ["Receipt,Date,Item,Amount"]
+    for place in range(bills):
+        for item, amount in (("Tea", f"{place + 4}0.50"), ("Cake", "30.00")):
+            rows += [f"{1001 + place},2026-11-13 1{place}:04,{item},{amount}"] * copies
+    return "\n".join([*rows, ""])
+
+
+def test_lines_that_are_all_there_twice_are_asked_about(tmp_path: Path) -> None:
+    sample = written(tmp_path, lines_of(2), "sample.csv")
+    files = FormFiles((sample,))
+    [question] = form(files, {}, today=TODAY).open
+    assert question.text.startswith("All lines of all 6 bills are there twice. Does each of them count?")
+    assert [(option.answer, option.net) for option in question.options] == [("all", "1146.00")]
+    assert form(files, {"repeated": "all"}, today=TODAY).is_complete
+    refused = form(files, {"repeated": "once"}, today=TODAY)
+    assert refused.advice == "sample.csv has all its lines twice. Export it again with each line once."
+
+
+@pytest.mark.parametrize(("copies", "bills"), [(1, 6), (3, 6), (2, 4)])
+def test_lines_that_are_not_all_there_twice_are_not_asked_about(copies: int, bills: int, tmp_path: Path) -> None:
+    sample = written(tmp_path, lines_of(copies, bills), "sample.csv")
+    assert form(FormFiles((sample,)), {}, today=TODAY).is_complete
+
+
+def test_a_later_file_with_each_line_twice_is_refused(tmp_path: Path) -> None:
+    sample = written(tmp_path, lines_of(1), "sample.csv")
+    accepted = form(FormFiles((sample,)), {}, today=TODAY).mapping
+    with pytest.raises(ImportFailed, match="has each of its first 12 rows twice, as line 3 repeats an earlier one"):
+        imported("csv", written(tmp_path, lines_of(2), "later.csv"), mapping=accepted, today=TODAY)
+    counted = accepted.replace("[file]", '[file]\nrepeated = "all"')
+    found = imported("csv", written(tmp_path, lines_of(2), "later.csv"), mapping=counted, today=TODAY)
+    assert len(found.bills) == 6

@@ -374,3 +374,17 @@ def test_lines_that_may_be_returned_with_positive_amounts_can_be_refused(tmp_pat
     assert "type refund" in question.text
     advice = form_of(tmp_path, LINE_TYPES, **{question.id: "refund"}).advice
     assert "Export what was returned with negative amounts" in advice
+
+
+def test_an_id_on_all_rows_is_offered_if_that_of_online_orders_is_only_on_some(tmp_path: Path) -> None:
+    rows = ["POS ID,Online order ID,Date,Total"]
+    for place in range(6):
+        online = f"W8{place * 7}13" if place % 2 else ""
+        rows.append(f"{1001 + place},{online},{DAY} 1{place}:04,{place + 1}0.50")
+    text = "\n".join([*rows, ""])
+    question = form_of(tmp_path, text).open[0]
+    assert question.text == "Which column has the number of a bill?"
+    assert nets_of(question) == {"Online order ID": "121.50", "POS ID": "213.00"}
+    made = form_of(tmp_path, text, bill="POS ID")
+    assert made.totals is not None
+    assert (made.totals.bills, made.totals.net) == (6, "213.00")

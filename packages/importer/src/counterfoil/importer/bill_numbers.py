@@ -150,7 +150,21 @@ def _number_columns(table: ExportTable, ranks: Ranks, *, has_line_file: bool) ->
         if guess is not None:
             return NumberChoice([guess], is_guessed=True)
     rivals = [column for column in candidates if badness_of[column.name] == least]
+    if least and least[1]:
+        rivals += _filled_numbers(table, ranks, rivals)
     return NumberChoice(_with_other_bills(rivals))
+
+
+def _filled_numbers(table: ExportTable, ranks: Ranks, rivals: Sequence[TableColumn]) -> list[TableColumn]:
+    """Return other columns that have a value of its own on each row, such as the ID of the till's own orders."""
+    found = []
+    for column in table.columns.values():
+        is_each_new = column.is_filled and len(column.distinct) == len(table.rows) >= ENOUGH_BILLS
+        is_other = column not in rivals and not ranks.may_be(column, *NUMBER_ROLES)
+        is_number = column.is_like_an_id and not column.has_decimals and not ranks.is_clock(column)
+        if is_each_new and is_other and is_number and not column.counts_rows and not ranks.names_person(column):
+            found.append(column)
+    return found
 
 
 def _may_be_number(table: ExportTable, ranks: Ranks, column: TableColumn) -> bool:

@@ -197,6 +197,10 @@ class Ranks:
     def is_no_amount(self, column: TableColumn) -> bool:
         return headings.names(column.name, "not_amounts")
 
+    def names_person(self, column: TableColumn) -> bool:
+        """Return whether a column has people, such as customers and cashiers."""
+        return headings.names_person(column.name)
+
     def is_rate_of_discount(self, column: TableColumn) -> bool:
         return self.is_no_amount(column) and headings.names(column.name, "headings", "discount")
 

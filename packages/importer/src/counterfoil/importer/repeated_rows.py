@@ -8,9 +8,9 @@ from msgspec import Struct
 from counterfoil.importer.bill_rows import KeptRows
 from counterfoil.importer.columns import day_of, rows_by
 from counterfoil.importer.form import sentence
-from counterfoil.importer.interview import Interview, Refuted
+from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
 from counterfoil.importer.ranks import DATE_ROLES, TOTAL_ROLES, Ranks
-from counterfoil.importing.repeated_rows import ALL, LAST, ONCE, second_print
+from counterfoil.importing.repeated_rows import ALL, FEWEST_DOUBLED, LAST, ONCE, are_doubled, second_print
 
 
 class RepeatedRows(Struct, frozen=True):
@@ -32,7 +32,7 @@ def leave_out_repeated(kept: KeptRows, interview: Interview, *, has_line_file: b
     is_flat = bool(kept.ranks.with_role("item", "qty")) and not has_line_file
     pairs = _second_prints(kept) if is_flat else _same_rows(kept)
     if not pairs:
-        return RepeatedRows()
+        return _ask_about_doubled(kept, interview) if is_flat else RepeatedRows()
     if not is_flat and add_up_to_totals(kept.ranks, rows_by(kept.number.values, *_days(kept))):
         return RepeatedRows(ALL, is_proven=True)
     second = min(pairs)
@@ -52,6 +52,27 @@ def leave_out_repeated(kept: KeptRows, interview: Interview, *, has_line_file: b
     if meaning == ONCE:
         kept.leave_out(set(pairs), sentence("the same row again"))
     return RepeatedRows(meaning)
+
+
+def _ask_about_doubled(kept: KeptRows, interview: Interview) -> RepeatedRows:
+    """Ask whether the lines of bills count that all are there twice, as where a program joined two tables."""
+    files = [row.sheet.name for row in kept.table.rows]
+    bills = rows_by(files, kept.number.values, *_days(kept))
+    columns = list(kept.table.columns.values())
+    cells_of_bills = [[tuple(column.values[row] for column in columns) for row in rows] for rows in bills]
+    if len(bills) < FEWEST_DOUBLED or not all(map(are_doubled, cells_of_bills)):
+        return RepeatedRows()
+    if add_up_to_totals(kept.ranks, bills):
+        return RepeatedRows()
+    text = sentence("All lines of all {bills} bills are there twice. Does each of them count?", bills=f"{len(bills):,}")
+    typed = sentence("If the export only has them twice, type {answer}.", answer=ONCE)
+    choices = {ALL: sentence("Yes: each line counts")}
+    meaning = interview.choose("repeated", "bill", text, choices, free=True, typed=typed, must_confirm=True)
+    if meaning == ALL:
+        return RepeatedRows(ALL)
+    raise NeedsOtherReport(
+        sentence("{table} has all its lines twice. Export it again with each line once.", table=kept.table.name)
+    )
 
 
 def _leave_out_changed(kept: KeptRows, interview: Interview) -> RepeatedRows:

@@ -1,16 +1,63 @@
 """Leaves out the rows of a bill that an export has twice, because the bill was printed again."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from counterfoil.importing.results import SkippedRow
+from counterfoil.importing.mapping import ImportMapping
+from counterfoil.importing.results import ImportFailed, SkippedRow
 from counterfoil.importing.sentences import sentence
-from counterfoil.importing.sheets import TableRow
+from counterfoil.importing.sheets import Sheet, TableRow
 from counterfoil.importing.sorted_rows import BillRows
 
 ONCE, ALL, LAST = "once", "all", "last"
 """What a mapping says of rows of a bill: printed again, or each of them counts, or the last one replaces the others."""
 SAME_ROW = sentence("the same row again")
 CHANGED_ROW = sentence("a later row of the same bill replaces it")
+
+
+FEWEST_DOUBLED = 5
+"""Of fewer bills, all may have two equal lines by chance."""
+
+
+def are_doubled(rows: Sequence[tuple[str, ...]]) -> bool:
+    """Return whether rows with the same cells occur twice, four times and so on."""
+    return all(count % 2 == 0 for count in Counter(rows).values())
+
+
+class DoubledRows:
+    """Whether the first rows of a sheet are all there twice, unlike those of the sample that a mapping was made of."""
+
+    def __init__(self, mapping: ImportMapping, sheet: Sheet) -> None:
+        self._sheet = sheet
+        self._is_checked = bool(mapping.checks.usual) and mapping.file.repeated != ALL
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._line = 0
+
+    def add(self, row: TableRow) -> None:
+        if not self._is_checked:
+            return
+        cells = tuple(row.cells)
+        if cells in self._counts and not self._line:
+            self._line = row.line
+        self._counts[cells] += 1
+
+    def finish(self) -> None:
+        """Raise `ImportFailed` if all rows are there twice."""
+        if not self._line or self._counts.total() < 2 * FEWEST_DOUBLED:
+            return
+        # The first rows may end between a row and its repetition.
+        odd = sum(count % 2 for count in self._counts.values())
+        if odd > 1:
+            return
+        raise ImportFailed(
+            sentence(
+                "{sheet} has each of its first {rows} rows twice, as line {line} repeats an earlier one. Export it "
+                'again with each row once. If each of them counts, set file.repeated = "all" in the mapping.',
+                sheet=self._sheet.name,
+                rows=f"{len(self._counts):,}",
+                line=f"{self._line:,}",
+            )
+        )
 
 
 def second_print(rows: Sequence[TableRow]) -> Sequence[TableRow]:

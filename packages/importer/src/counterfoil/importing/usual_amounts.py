@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from counterfoil.importing.checks import MOST_ROWS, HeadingCheck
 from counterfoil.importing.mapping import ImportMapping
+from counterfoil.importing.repeated_rows import DoubledRows
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sentences import sentence
 from counterfoil.importing.sheets import Sheet, TableRow
@@ -35,6 +36,7 @@ class FirstRows:
         self._sheet = sheet
         self._headings = HeadingCheck(mapping, sheet)
         self._hours = HourCheck(mapping, sheet)
+        self._doubled = DoubledRows(mapping, sheet)
         self._numbers = NumberCheck(mapping, sheet)
         self._rows_left = MOST_ROWS
         self._columns: list[UsualAmount] = []
@@ -49,6 +51,7 @@ class FirstRows:
             return
         self._rows_left -= 1
         self._hours.add(row)
+        self._doubled.add(row)
         self._numbers.add(row)
         for column in self._columns:
             amount = number_in(row.cells[column.position], column.numbers)
@@ -59,6 +62,7 @@ class FirstRows:
         """Raise `ImportFailed` if the rows are unlike those of the sample."""
         self._headings.finish()
         self._hours.finish()
+        self._doubled.finish()
         self._numbers.finish()
         for column in self._columns:
             self._require_sign(column)
