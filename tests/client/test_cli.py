@@ -254,8 +254,10 @@ def test_a_failing_or_unreachable_service_gives_exit_status_5(
     copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counterfoil.client.connection.FIRST_PAUSE_SEC", 0.001)
-    unreachable = copy_owner("pull", "--url", f"http://127.0.0.1:{free_port()}/ext/v1", status=5)
-    assert "cannot be reached" in unreachable.stderr
+    address = f"http://127.0.0.1:{free_port()}/ext/v1"
+    unreachable = copy_owner("pull", "--url", address, status=5)
+    assert f"the service cannot be reached at {address}: " in unreachable.stderr
+    assert "check the address (--url or COUNTERFOIL_URL)" in unreachable.stderr
     assert "progress saved" not in unreachable.stderr
     copy_owner("pull")
     copy_owner.service.load(r.bill(copy_owner.branch))

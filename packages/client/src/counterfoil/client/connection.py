@@ -318,7 +318,7 @@ class Connection:
             reason = f"{type(error).__name__}: {error}"
             if is_overdue.is_set():
                 reason = f"the response was not complete after {self._response_sec:g} seconds"
-            return errors.Unreachable(f"the service cannot be reached: {reason}")
+            return errors.Unreachable(f"the service cannot be reached at {self._base_url}: {reason}")
         except RuntimeError:  # httpx raises this if another thread has closed the client in the meantime.
             if not self._is_closed:
                 raise

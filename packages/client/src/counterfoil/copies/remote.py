@@ -169,10 +169,11 @@ def exit_status(error: BaseException) -> ExitStatus:
     return ExitStatus("failed", FAILED, text)
 
 
-# What to do about a key that is refused, by the code of the error.
-_ADVICE_ON_KEYS = {
+# What to do about an error, by its status.
+_ADVICE = {
     "key_revoked": "ask your operator for a new key. The copy stays as it is.",
     "invalid_key": "compare the key with the one that your operator gave you: it may be mistyped or cut off.",
+    "unreachable": "check the address (--url or COUNTERFOIL_URL), and whether the service is running there.",
 }
 
 
@@ -180,7 +181,7 @@ def print_error(outcome: ExitStatus, resume_note: str) -> None:
     """Print the error, if there is one, and `resume_note` if the next run can go on where this one ended."""
     if outcome.error:
         print_message(outcome.error)
-    advice = _ADVICE_ON_KEYS.get(outcome.status)
+    advice = _ADVICE.get(outcome.status)
     if advice:
         print_note(advice)
     if outcome.status == "interrupted" or (
