@@ -213,3 +213,10 @@ def test_a_time_with_an_impossible_offset_is_refused(offset: str) -> None:
 def test_spreadsheet_quoting_and_spaces_are_removed_from_text() -> None:
     assert values.clean(' ="00123" ') == "00123"
     assert values.clean("\u00a0A1\t") == "A1"
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+@pytest.mark.parametrize("cell", ["12", "12.", "12.50", "1200.125", ".5", "0.125", "12,50", "1,200.50"])
+def test_a_number_has_the_same_decimals_with_and_without_a_currency(cell: str, mark: str) -> None:
+    decimals, has_thousands, currency = values.number_shape(cell, mark)
+    assert (decimals, has_thousands, currency) == (*values.number_shape(f"{cell} THB", mark)[:2], "")

@@ -225,7 +225,7 @@ def is_total_word(cell: str) -> bool:
 
 def is_total_label(cell: str) -> bool:
     """Return whether a cell in the place of a bill's number is a label such as `Daily total`: numbers have digits."""
-    is_text = bool(_TOTAL_WORD.search(cell)) and not any(map(str.isdigit, cell))
+    is_text = not any(map(str.isdigit, cell)) and bool(_TOTAL_WORD.search(cell))
     return is_text or is_total_word(cell) or bool(_COUNTED.fullmatch(cell))
 
 

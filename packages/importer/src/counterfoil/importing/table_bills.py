@@ -340,10 +340,12 @@ class TableBillConverter:
         by_sheet: dict[int, list[TableRow]] = {}
         for row in rows:
             by_sheet.setdefault(id(row.sheet), []).append(row)
+        if len(by_sheet) < 2:
+            return rows
         parts = list(by_sheet.values())
         contents = [[_by_column(row) for row in part] for part in parts]
         if all(content == contents[0] for content in contents):
-            return parts[0] if parts else []
+            return parts[0]
         has_lines = what == "lines" or (what == "bill" and self._is_flat)
         is_disjoint = not any(row in other for one, other in combinations(contents, 2) for row in one)
         if is_disjoint and (has_lines or what == "payments") and self._are_parts(parts, group, has_lines=has_lines):
@@ -686,6 +688,8 @@ def negate_amounts(record: dict[str, Any]) -> None:
 
 def written(value: Any) -> Any:
     """Return the value with every number in it written as plain digits, without an exponent."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, Decimal):
         return decimal_text(value)
     if isinstance(value, dict):

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -292,13 +293,18 @@ def _with_day_second(day: str) -> str:
     return f"{year}-{third}-{second}"
 
 
+@lru_cache(maxsize=16)
+def _last_plausible(today: date, known: tuple[str, ...]) -> str:
+    latest = max([str(today), *known])
+    return f"{date.fromisoformat(latest) + timedelta(days=1)}"
+
+
 def require_plausible_day(closed_at: str, mapping: ImportMapping, today: date | None, row: TableRow) -> None:
     """Raise `RowProblem` if a bill is in the future, or long before those of the sample."""
     if closed_at[4:5] != "-":
         return
     day, known = closed_at[:10], mapping.checks.days
-    latest = max([str(today), *known]) if today else ""
-    if latest and day > f"{date.fromisoformat(latest) + timedelta(days=1)}":
+    if today and day > _last_plausible(today, tuple(known)):
         raise row.problem(
             Reason.DOUBTFUL_VALUE,
             f"is of {day}, which is after today, {today}. If days are misread, or the clock of the till is wrong, "
