@@ -11,12 +11,15 @@ from msgspec import Struct
 from counterfoil.domain.bills import bill_dates
 from counterfoil.domain.shops import shop_from
 from counterfoil.importer.form import MOST_QUESTIONS, Form, FormFiles, Totals
+from counterfoil.importer.kept import KeptReadings
 from counterfoil.importer.proposal import form
 from counterfoil.model.pos_values import day, instant
 from importing.exports import Outcome, imported
 
 TODAY = date(2026, 11, 30)
 IsRight = Callable[[Outcome], bool]
+# Like the process that makes forms, keep the tables and readings of a file from one answer to the next.
+_KEPT = KeptReadings()
 
 
 class Ending(Struct):
@@ -30,7 +33,7 @@ class Ending(Struct):
 
 def without_answers(files: FormFiles, is_right: IsRight) -> Ending:
     """Return how an export ends if nobody answers anything."""
-    found = form(files, {}, today=TODAY)
+    found = form(files, {}, today=TODAY, kept=_KEPT)
     return Ending("asked", {}, found) if found.open else _complete(files, found, {}, is_right)
 
 
@@ -40,7 +43,7 @@ def answered(files: FormFiles, is_right: IsRight, free: Mapping[str, str] | None
 
 
 def _answered(files: FormFiles, is_right: IsRight, free: Mapping[str, str], answers: dict[str, str]) -> Ending:
-    found = form(files, answers, today=TODAY)
+    found = form(files, answers, today=TODAY, kept=_KEPT)
     if not found.open:
         return _complete(files, found, answers, is_right)
     if len(answers) == MOST_QUESTIONS:
