@@ -20,7 +20,7 @@ import pytest
 from cli.command import PYTHON
 from console.running_console import PAGE, SAME_ORIGIN, Operator, RunningConsole
 from counterfoil import bootstrap
-from counterfoil.cli import load_run
+from counterfoil.cli import load_run, store_loader
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.cli.store_loader import StoreLoader
 from counterfoil.console import import_steps, import_words, imports
@@ -34,7 +34,7 @@ from counterfoil.importer.form import Form
 from counterfoil.importing import checks
 from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES
 from counterfoil.importing.sentences import FormText
-from counterfoil.ingest import converted_exports
+from counterfoil.ingest import converted_exports, sources
 from counterfoil.ingest.spool import Spool
 from counterfoil.ingest.watching import FolderWatch
 from counterfoil.machine import private_listener
@@ -725,6 +725,31 @@ def test_accepted_records_are_compared_again_after_another_load_has_begun(
     assert comparisons == [f"receipts.csv.{address.rpartition('/')[2]}.ndjson"]
 
 
+def test_the_page_shows_how_much_of_an_accepted_file_the_watcher_has_compared(
+    console_of_folder: RunningConsole, evening: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_loader, "COMPARED_SEC", 0.0)
+    monkeypatch.setattr(sources, "BUFFER_BYTES", 4096)
+    address = hand_over(evening, NOON, nevertheless="on")
+    assert "<progress" not in evening.page(address)
+    with closing(bootstrap.store(console_of_folder.settings).ledger()) as ledger:
+        # The store has changed since the console has compared the file.
+        ledger.begin_load("other.ndjson")
+    shares = set()
+    report_if_due = StoreLoader.report_if_due
+
+    def look(loader: StoreLoader) -> None:
+        report_if_due(loader)
+        page = evening.page(address)
+        shares.update(re.findall(r'<progress max="100" value="([0-9]+)" aria-label="How much is compared"', page))
+
+    monkeypatch.setattr(StoreLoader, "report_if_due", look)
+    take(console_of_folder)
+    assert len(shares) > 1
+    found = evening.json(f"{address}.json")
+    assert found["state"] == "loaded"
+
+
 def test_a_doubt_that_was_not_shown_holds_a_file_that_was_accepted(console_of_folder: RunningConsole) -> None:
     alice = console_of_folder.operator()
     # The store has no bills yet, so that neither file is doubtful when it is accepted.
@@ -792,6 +817,26 @@ def test_the_page_shows_how_many_rows_bills_are_made_of_and_how_much_is_compared
     found.stage = imports.ReadingFiles(is_comparing=True)
     found.compared = 70
     assert '<progress max="100" value="70"' in alice.page(address)
+
+
+def test_an_unknown_file_says_in_how_many_ways_it_was_read_so_far(
+    console: RunningConsole, alice: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+    read_form = converted_exports.read_form
+
+    def looked_at(request: Any, limits: Any, on_wait: Any, on_reading: Any) -> Form:
+        def look(readings: int) -> None:
+            on_reading(readings)
+            (brought_in,) = console.app._imports.all()
+            pages.append(alice.page(f"/imports/{brought_in.import_id}"))
+
+        return read_form(request, limits, on_wait=on_wait, on_reading=look)
+
+    monkeypatch.setattr(import_steps, "read_form", looked_at)
+    brought(alice, ("asked.csv", ASKED))
+    assert "1 way to read it compared so far" in pages[0]
+    assert f"{len(pages)} ways to read it compared so far" in pages[-1]
 
 
 def test_the_latest_record_has_a_line_of_the_file(console: RunningConsole, alice: Operator, monkeypatch: Any) -> None:

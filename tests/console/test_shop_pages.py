@@ -239,11 +239,11 @@ def test_a_shop_that_a_wrong_file_brought_in_is_removed_on_its_page(console: Run
     assert f'action="{remove}"' not in alice.page(address)
     answer = alice.send(remove, {})
     assert answer.status_code == 422
-    assert "The shop has bills, so it was not removed." in answer.text
+    assert "The shop has bills that are not void, so it was not removed." in answer.text
     undo = alice.json("/loads.json")["loads"][0]["number"]
     undo_page = f"/loads/{undo}/undo"
     undone = alice.send(f"{undo_page}/remove", alice.fill_in(undo_page, f"{undo_page}/remove"))
-    assert f'href="{address}"' in undone.text.partition("These shops have no bills now.")[2]
+    assert f'href="{address}"' in undone.text.partition("These shops now have no bills, or only void ones.")[2]
     assert "This load is undone: it has no bills any more." in alice.page(undo_page)
     entered = alice.fill_in(address, remove)
     assert console.device("phone", role="reader").send(remove, entered).status_code == 403
@@ -257,6 +257,29 @@ def test_a_shop_that_a_wrong_file_brought_in_is_removed_on_its_page(console: Run
     assert (entry["act"], entry["actor"], entry["detail"]) == ("shop_removed", "alice", wrong["id"])
     console.service.load(wrong)
     assert alice.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("console", BOTH, indirect=True, ids=["sqlite", "postgres"])
+def test_a_shop_whose_bills_were_made_void_because_a_key_read_them_from_lists_is_removed(
+    console: RunningConsole,
+) -> None:
+    wrong = branch(name="Wrong")
+    console.service.load(wrong, *sold(console, wrong, 1, 2), *sold(console, wrong, 400, 1))
+    key = console.service.key(shop=wrong["id"], label="ERP")
+    yesterday = f"{thai_day(console.clock.now_ms() - 86_400_000):%Y%m%d}"
+    bills = console.service.get("transactions", key, shopId=wrong["id"], **{"from": yesterday, "to": yesterday})
+    assert len(bills.json()["data"]) == 2
+    # Stopping the service writes the records of its requests.
+    console.service.restart()
+    alice, address = console.operator(), shop_address(wrong["id"])
+    load = alice.json("/loads.json")["loads"][0]["number"]
+    undo_page = f"/loads/{load}/undo"
+    assert "The bills cannot be removed, because a key has read them from lists" in alice.page(undo_page)
+    undone = alice.send(f"{undo_page}/void", alice.fill_in(undo_page, f"{undo_page}/void", reason="Wrong shop"))
+    assert f'href="{address}"' in undone.text.partition("or only void ones.")[2]
+    removed = alice.send(f"{address}/remove", alice.fill_in(address, f"{address}/remove"))
+    assert removed.status_code == 200
+    assert alice.json("/shops.json")["shops"] == []
 
 
 def test_a_shop_whose_bills_are_all_of_the_future_is_not_one_without_bills(console: RunningConsole) -> None:

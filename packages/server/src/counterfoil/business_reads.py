@@ -32,6 +32,8 @@ BILLS_ADDED_UP = 20_000
 MOST_BILLS = 5_000
 # A bill ID belongs to one shop. So many shops with the same ID are named.
 MOST_SAME_IDS = 20
+# No bill has a later day.
+LAST_DAY = 99991231
 
 _DAYS_OF_ALL = """
     SELECT * FROM (
@@ -148,6 +150,12 @@ class BusinessReads(ABC):
         """Return whether a shop has bills of any day, void ones included."""
         with self._limited("books") as ask:
             return bool(ask(_HAS_BILLS, shop_id=shop_id))
+
+    def has_sales(self, shop_id: str) -> bool:
+        """Return whether a shop has bills that are not void. If there are too many to add up, it counts as having."""
+        with self._limited("books") as ask:
+            days = _added_up(ask, ask(_DAYS_OF_ONE, first=NO_DAY, last=LAST_DAY, shop_id=shop_id))
+        return any(day.voids is None or day.bills > day.voids for day in days)
 
     def loads_of_shop(self, shop_id: str) -> list[LoadOfShop]:
         """Return the loads that had bills of a shop, newest first. The store remembers the last 100 loads."""

@@ -20,6 +20,9 @@ class KeptReadings:
         self._readings: dict[object, ExportReading] = {}
         self._used: set[object] = set()
         self._rejected: dict[str, Sequence[RejectedRow]] = {}
+        self._made = 0
+        self.on_reading: Callable[[int], None] = lambda _: None
+        """Called after each new reading with how many the present form has made."""
 
     def begin(self, files: FormFiles, *facts: object) -> ExportSource:
         """Return the tables of the files, which are those of the last form if neither files nor facts have changed."""
@@ -28,12 +31,17 @@ class KeptReadings:
             self.forget()
             self._key, self._source = key, ExportSource(files)
         self._used = set()
+        self._made = 0
         return self._source
 
     def reading(self, key: object, make: Callable[[], ExportReading]) -> ExportReading:
         self._used.add(key)
         if key not in self._readings:
-            self._readings[key] = make()
+            try:
+                self._readings[key] = make()
+            finally:
+                self._made += 1
+                self.on_reading(self._made)
         return self._readings[key]
 
     def rejected(self, mapping: Mapping[str, Any], make: Callable[[], Sequence[RejectedRow]]) -> Sequence[RejectedRow]:

@@ -119,6 +119,10 @@ class AnswerWriter:
             self.write(protocol.ProgressMessage(VERSION, self._rows))
             self._out.flush()
 
+    def report_readings(self, readings: int) -> None:
+        self.write(protocol.ProgressMessage(VERSION, self._rows, readings))
+        self._out.flush()
+
     def form(self, files: FormFiles, request: ConversionRequest, kept: KeptReadings) -> None:
         """Write the form of the files with the answers of the request, and the end of a conversion without records."""
         shops = [
@@ -131,6 +135,7 @@ class AnswerWriter:
             )
             for shop in request.shops
         ]
+        kept.on_reading = self.report_readings
         found = form(
             files,
             request.answers or {},

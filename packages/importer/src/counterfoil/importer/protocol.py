@@ -145,6 +145,8 @@ class ProgressMessage(ConverterMessage, frozen=True, tag="progress"):
 
     v: int
     rows: int
+    readings: int | UnsetType = UNSET
+    """In how many ways a table was read so far of which nobody has said what its columns mean."""
 
 
 class FormMessage(ConverterMessage, frozen=True, tag="form"):

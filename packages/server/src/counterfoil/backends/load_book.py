@@ -520,7 +520,7 @@ class LoadBook(ABC):
 
     _CHANGE_ITEM = """
         UPDATE open_items SET kind = :kind, load = CAST(:load AS bigint), path = :path, reason = :reason,
-            decision = :decision, closed_at = :closed_at, closed_by = :closed_by
+            decision = :decision, closed_at = :closed_at, closed_by = :closed_by, digest = :digest
         WHERE number = :number AND closed_at IS NULL RETURNING number
     """
 

@@ -1,6 +1,7 @@
 """Loads the files of a watched folder into the store, and holds those that an operator has to decide about."""
 
 import errno
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from counterfoil import bootstrap
 from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
-from counterfoil.domain.acceptances import AcceptedRecords, accepted_item, accepted_records, shown_doubts
+from counterfoil.domain.acceptances import AcceptedRecords, accepted_item, accepted_records, shown_doubts, with_compared
 from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.domain.open_items import OpenItem
@@ -35,6 +36,8 @@ from counterfoil.settings import Settings, SettingsError
 Result = TypeVar("Result")
 
 REPLACED = ("replaced", "")
+# How often the console learns how much of an accepted file is compared.
+COMPARED_SEC = 2.0
 FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
 ACCEPTED_BEFORE = "This was not shown when the file was accepted in the console."
 
@@ -64,6 +67,8 @@ class StoreLoader:
         self._failure: OSError | None = None
         # What held files would change, by their delivered names, until their items are stored.
         self._previews: dict[str, DeliveryPreview] = {}
+        # Reports how much of an accepted file is compared, while it is.
+        self._report_compared: Callable[[], None] = lambda: None
         self.meanwhile: Callable[[], None] = lambda: None
         """Called regularly during a load."""
         self.problem: Callable[[], str] = str
@@ -153,7 +158,11 @@ class StoreLoader:
             converted = ConvertedFile(file.path, file.total, lambda: sources.opened_again(copy))
             converted.before_read = file.before_read
             records = FileSet(file.name, [converted], files.max_reject_score)
-            report = self._retried(lambda: self._judged(records, accepted, is_beside=is_beside))
+            self._report_compared = self._comparing(item, accepted, copy)
+            try:
+                report = self._retried(lambda: self._judged(records, accepted, is_beside=is_beside))
+            finally:
+                self._report_compared = lambda: None
             if report is None or report.interrupted or self._stop.is_set():
                 return False
             self._latest = None
@@ -172,6 +181,22 @@ class StoreLoader:
         files.damage |= records.damage
         files.empty += records.empty
         return True
+
+    def _comparing(self, item: OpenItem, accepted: AcceptedRecords, copy: BinaryIO) -> Callable[[], None]:
+        """Return what stores now and then, beside the item, which share of the copy was read."""
+        reported = -COMPARED_SEC
+
+        def report() -> None:
+            nonlocal reported
+            now = time.monotonic()
+            if now - reported < COMPARED_SEC:
+                return
+            reported = now
+            # Whoever reads the copy shares its position.
+            position = os.lseek(copy.fileno(), 0, os.SEEK_CUR)
+            self.change(with_compared(item, accepted, min(100, 100 * position // max(accepted.size, 1))))
+
+        return report
 
     def _judged(self, files: FileSet, accepted: AcceptedRecords, *, is_beside: bool) -> LoadReport:
         """Return the report of a check or, if nothing has changed since the console's, one with its doubts.
@@ -293,6 +318,7 @@ class StoreLoader:
             raise KeyboardInterrupt
         try:
             self.report_if_due()
+            self._report_compared()
             self.meanwhile()
         except OSError as error:
             # Whoever reads the file would take this for an error of the file.

@@ -282,7 +282,7 @@ def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
     text = t.gettext("The bills of the load were taken back. Bring in the right file now.")
     if not is_done:
         text = t.gettext("The bills of the load are being taken back. Reload this page to see how many are left.")
-    emptied = [shop_id for shop_id in sorted(view.found.shops) if not visit.store.reads.has_bills(shop_id)]
+    emptied = [shop_id for shop_id in sorted(view.found.shops) if not visit.store.reads.has_sales(shop_id)]
     shown = replace(undo_page.read(visit), emptied=emptied)
     return show(visit, undo_page.PAGE, shown, outcome=FormResult(text, "good"))
 
@@ -311,12 +311,14 @@ def change_shop(visit: Visit) -> ConsoleResponse:
 
 
 def remove_shop(visit: Visit) -> ConsoleResponse:
-    """Remove a shop without bills, such as one that a wrong file brought in."""
+    """Remove a shop that has no bills, or only void ones, such as one that a wrong file brought in."""
     t = visit.t
     view = shop_page.read(visit)
     refused = ""
-    if view.has_bills:
-        refused = t.gettext("The shop has bills, so it was not removed. Undo the load that brought them first.")
+    if view.has_sales:
+        refused = t.gettext(
+            "The shop has bills that are not void, so it was not removed. Undo the load that brought them first."
+        )
     elif not view.can_write:
         refused = t.gettext("Nothing was changed.")
     if refused:

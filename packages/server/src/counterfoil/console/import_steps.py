@@ -111,7 +111,7 @@ class _LoadHeld(Exception):
 def begin_reading(settings: Settings, brought: BroughtIn) -> threading.Thread:
     """Convert the files in another thread, with all answers that were given. The stage says what comes of it."""
     brought.stage = ReadingFiles()
-    brought.rows = brought.records = brought.line = brought.compared = 0
+    brought.rows = brought.readings = brought.records = brought.line = brought.compared = 0
     thread = threading.Thread(target=_read, args=(settings, brought), name="import", daemon=True)
     thread.start()
     return thread
@@ -164,14 +164,21 @@ def _next_stage(settings: Settings, brought: BroughtIn) -> Stage:
             return Asking(form=order_form(unknown.dates))
     if len(brought.files) > 1 and not brought.has_kinds:
         return Asking(needs="kinds")
+    brought.stage = ReadingFiles(is_asking=True)
+
+    def note_reading(readings: int) -> None:
+        brought.readings = readings
+
     form = read_form(
         replace(_request(settings, brought), answers=dict(brought.answers)),
         conversion_limits(settings),
         on_wait=lambda: _require_kept(brought),
+        on_reading=note_reading,
     )
     brought.answers = dict(form.answers)
     if form.questions or form.refused or form.advice:
         return Asking(form=form)
+    brought.stage = ReadingFiles()
     return _with_mapping(settings, brought, form)
 
 
@@ -315,8 +322,10 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
     name = f"{safe_name(brought.files[0].path.name)}.{brought.import_id}.ndjson"
     records = brought.folder / name
     with os.fdopen(os.open(records, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=1 << 20) as out:
+        lines = 0
         for line in export.lines():
             out.write(line.text + b"\n")
+            lines += 1
     tally = export.tally
     doubts = [_wrong_total(total) for total in tally.wrong_totals]
     with records.open("rb") as opened:
@@ -336,6 +345,7 @@ def _checked(settings: Settings, brought: BroughtIn, export: ConvertedExport, fo
         shown=result.shown,
         compared_with=result.compared_with,
         records=records,
+        lines=lines,
     )
 
 
@@ -378,7 +388,14 @@ def hand_over(settings: Settings, brought: BroughtIn, checked: Checked, now: int
     `is_accepted` says that the operator has seen the doubts.
     """
     folder = Path(settings.console_deliveries).expanduser() if settings.console_deliveries else None
-    handed = HandedOver(name=checked.records.name, folder=folder, totals=checked.totals, tally=checked.tally, at=now)
+    handed = HandedOver(
+        name=checked.records.name,
+        folder=folder,
+        totals=checked.totals,
+        tally=checked.tally,
+        at=now,
+        lines=checked.lines,
+    )
     if folder is not None:
         shown = checked.shown if is_accepted else NO_DOUBTS
         _add_item(settings, accepted_item(handed.name, _accepted(checked, shown)))

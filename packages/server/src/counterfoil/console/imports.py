@@ -57,9 +57,13 @@ class UploadBusy(Exception):
 
 
 class ReadingFiles(Struct, frozen=True):
-    """The files are being converted or, if `is_comparing`, their records compared with the store."""
+    """The files are being converted or, if `is_comparing`, their records compared with the store.
+
+    If `is_asking`, it is found out what the columns of an unknown table mean.
+    """
 
     is_comparing: bool = False
+    is_asking: bool = False
 
 
 class Asking(Struct, frozen=True, kw_only=True):
@@ -98,6 +102,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     compared_with: str = ""
     """The state of the store with which the records were compared."""
     records: Path
+    lines: int = 0
+    """How many records there are."""
 
 
 class Failed(Struct, frozen=True, kw_only=True):
@@ -119,6 +125,8 @@ class HandedOver(Struct, frozen=True, kw_only=True):
     totals: TotalsReport
     tally: ImportTally
     at: int
+    lines: int = 0
+    """How many records there are."""
     load: int | None = None
     """The number of the load, once a process of our own has ended it."""
 
@@ -171,6 +179,8 @@ class BroughtIn(Struct, kw_only=True):
     """How many lines the files have, if they are text."""
     rows: int = 0
     """How many rows were read so far."""
+    readings: int = 0
+    """In how many ways an unknown table was read so far."""
     records: int = 0
     """How many records were made of them so far."""
     line: int = 0

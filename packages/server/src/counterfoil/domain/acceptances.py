@@ -67,6 +67,8 @@ class AcceptedRecords(Struct, frozen=True):
     shown: ShownDoubts = NO_DOUBTS
     compared_with: str = ""
     """The state of the store with which they were compared, or an empty string if the store had nothing."""
+    compared: int | None = None
+    """Which share of them a watcher has compared with the store so far, in percent, once it has begun."""
 
 
 def accepted_item(name: str, records: AcceptedRecords | None = None) -> OpenItem:
@@ -76,6 +78,12 @@ def accepted_item(name: str, records: AcceptedRecords | None = None) -> OpenItem
     """
     accepted = records.digest + _ACCEPTED + json.encode(records).decode() if records else ""
     return OpenItem(identity=f"accepted {name}", kind="not_begun", files={name: 0}, digest=accepted)
+
+
+def with_compared(item: OpenItem, records: AcceptedRecords, percent: int) -> OpenItem:
+    """Return the item of accepted records that says how much of them is compared."""
+    noted = replace(records, compared=percent)
+    return replace(item, digest=records.digest + _ACCEPTED + json.encode(noted).decode())
 
 
 def accepted_records(item: OpenItem) -> AcceptedRecords | None:

@@ -439,8 +439,12 @@ def read_form(
     limits: ConversionLimits,
     command: Sequence[str] = OWN_CONVERTER,
     on_wait: Callable[[], None] = lambda: None,
+    on_reading: Callable[[int], None] = lambda _: None,
 ) -> Form:
-    """Return the form of the files of a request, with its answers. Raise `ConversionFailed` if there is none."""
+    """Return the form of the files of a request, with its answers. Raise `ConversionFailed` if there is none.
+
+    `on_reading` is called with how many ways to read the files were compared so far.
+    """
     name = printable(name_of(request))
     process = taken(command)
     found: Form | None = None
@@ -448,6 +452,8 @@ def read_form(
         for answer in process.answers(request, limits, on_wait):
             if isinstance(answer, FormMessage):
                 found = _decoded_form(answer, name)
+            elif isinstance(answer, ProgressMessage) and isinstance(answer.readings, int):
+                on_reading(answer.readings)
     finally:
         give_back(process)
     if found is None:

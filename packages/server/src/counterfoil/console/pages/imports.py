@@ -23,6 +23,7 @@ from counterfoil.console.imports import (
     Stage,
 )
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
+from counterfoil.domain.acceptances import accepted_records
 from counterfoil.domain.audit import Act
 from counterfoil.domain.intake import load_state
 from counterfoil.domain.open_items import OpenItem, joined
@@ -68,6 +69,10 @@ class Progress(Struct, frozen=True, kw_only=True):
     load: int | None = None
     item: OpenItem | None = None
     rejected: int = 0
+    compared: int | None = None
+    """Which share of the records the watcher has compared so far, in percent, once it has begun."""
+    loaded: int = 0
+    """How many records are loaded so far, while they are."""
 
 
 class ImportRow(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -373,7 +378,11 @@ def progress_of(visit: Visit, stage: Stage) -> Progress:
 def _progress_of_load(visit: Visit, handed: HandedOver) -> Progress:
     """Return what the store knows of accepted records. Their name is unique, so loads and items with it are theirs."""
     reads = visit.store.reads
+    compared = None
     for item in reads.open_items():
+        if handed.name in item.files and item.kind == "not_begun":
+            accepted = accepted_records(item)
+            compared = accepted.compared if accepted else None
         if handed.name in item.files and item.kind in ("quarantined", "held", "needs_answers"):
             return Progress(state="held" if item.kind == "held" else "rejected", item=item, load=item.load)
     for load in reads.loads(MOST_LOADS):
@@ -383,12 +392,12 @@ def _progress_of_load(visit: Visit, handed: HandedOver) -> Progress:
                 state = "loading"
             elif not load.finished:
                 state = "rejected"
-            return Progress(state=state, load=load.number, rejected=load.rejected)
+            return Progress(state=state, load=load.number, rejected=load.rejected, loaded=load.lines)
     if handed.folder is None:
         # The load is known by the store once its first batch is written.
         return Progress(state="loading" if handed.load is None else "loaded", load=handed.load)
     is_waiting = _exists(handed.folder / handed.name)
-    return Progress(state="waiting" if is_waiting else "taken")
+    return Progress(state="waiting" if is_waiting else "taken", compared=compared)
 
 
 def _exists(path: Path) -> bool:

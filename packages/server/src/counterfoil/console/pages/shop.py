@@ -70,6 +70,8 @@ class ShopView(Struct, frozen=True, kw_only=True):
     older: date | None
     undated: DayOfShop | None
     has_bills: bool
+    has_sales: bool
+    """Whether it has bills that are not void."""
     can_write: bool
     loads: RowList[LoadOfShop]
     items: list[OpenItem]
@@ -136,6 +138,7 @@ def read(visit: Visit) -> ShopView:
     days = days_of_shop(reads, shop, last, visit.now)
     loads = reads.loads_of_shop(shop.shop_id)
     granted = reads.permissions()
+    has_sold_lately = any(day.voids is not None and day.bills > day.voids for day in days)
     newer = min(today, last + DAYS_SHOWN * ONE_DAY)
     return ShopView(
         shop=shop,
@@ -147,6 +150,7 @@ def read(visit: Visit) -> ShopView:
         older=days[-1].day - ONE_DAY,
         undated=reads.undated_bills(shop.shop_id),
         has_bills=reads.has_bills(shop.shop_id),
+        has_sales=has_sold_lately or reads.has_sales(shop.shop_id),
         # On PostgreSQL, a login of the console may be allowed to issue keys, but not to write books.
         can_write=granted is None or granted.loads,
         loads=RowList(LOADS, loads),
