@@ -185,6 +185,22 @@ def test_a_question_is_aligned_with_its_money_and_a_slip_is_no_answer(export: Pa
     assert shown.endswith("Stopped. Nothing was written.\n")
 
 
+def test_each_value_for_itself_has_no_money_and_amounts_have_separators(tmp_path: Path, store: Path) -> None:
+    rows = ["Receipt,Date,Total,State"]
+    for place, state in enumerate((1, 1, 1, 1, 3, 1)):
+        rows.append(f"{1001 + place},2026-11-13 1{place}:04,{place + 1}500.00,{state}")
+    export = tmp_path / "states.csv"
+    export.write_text("\n".join([*rows, ""]), "utf-8")
+    shown = on_terminal("import", export, "--store", store, typed=b"q\n", columns=80, NO_COLOR="1").replace("\r", "")
+    assert (
+        "       1  5 bills  18,500.00\n"
+        "       3   1 bill   5,500.00  1005\n"
+        "     1  Nothing: all were sold     6 bills  24,000.00\n"
+        "     2  3 was not sold: leave out  5 bills  18,500.00\n"
+    ) in shown
+    assert "     4  Each value for itself\n" in shown
+
+
 def test_the_end_of_the_input_stops(export: Path, store: Path) -> None:
     shown = on_terminal("import", export, "--store", store, typed=b"1\n", NO_COLOR="1").replace("\r", "")
     assert shown.endswith("\nStopped. Nothing was written.\n")

@@ -411,7 +411,8 @@ class _Former:
             numbers = ""
             if len(bills) <= MOST_NUMBERS:
                 numbers = ", ".join(map(reading.bills.name_of, bills))
-            cells.append((value or "empty", counted(len(bills), "bill"), self._money(net), numbers))
+            amount = f"{Decimal(self._money(net)):,f}"
+            cells.append((value or "empty", counted(len(bills), "bill"), amount, numbers))
         lines = _in_columns(cells)
         if len(bills_of) > MOST_VALUES:
             lines.append(f"and {len(bills_of) - MOST_VALUES:,} more values")

@@ -23,6 +23,8 @@ BACK, EXAMPLES, STOP = "<", "?", "q"
 MOST_DAYS_SHOWN = 31
 _LABEL_WIDTH = 10
 _INDENT = " " * 5
+_EACH = "each"
+"""The answer that asks about each value of a column."""
 
 
 class Decision(Enum):
@@ -243,6 +245,9 @@ def _print_options(options: Sequence[AnswerOption]) -> None:
     rows = []
     for number, option in enumerate(options, start=1):
         money = [counted(option.bills, "bill"), _amount(option.net)] if has_money else []
+        if has_money and option.answer == _EACH:
+            # Its figures depend on the questions that follow.
+            money = ["", ""]
         rows.append([str(number), printable(option.text), *money])
     lines = list(aligned(rows, [True, False, True, True][: len(rows[0])]))
     room = shutil.get_terminal_size().columns
