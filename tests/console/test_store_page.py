@@ -50,3 +50,10 @@ def test_the_named_commands_show_all_data_of_the_page(console: RunningConsole) -
     assert view["address"] in report
     assert (view["login"] or "") in report
     assert {finding["check"] for finding in view["checks"]} <= {finding["check"] for finding in status["checks"]}
+
+
+def test_the_page_of_a_store_without_keys_names_the_page_that_issues_them(console: RunningConsole) -> None:
+    console.service.load(branch())
+    page = console.operator("alice").page("/store")
+    assert "There are no active keys. Issue one on the page Keys." in page
+    assert "counterfoil keys issue" not in page
