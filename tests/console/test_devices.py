@@ -249,13 +249,12 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def fill(console: RunningConsole) -> dict[str, str]:
     """Load something for every action, and return values for its addresses.
 
-    There are a member, a bill, a rejected line that contains a telephone number, a held delivery, a key, an unused
-    link and a file that was brought in.
+    There are a member, a bill, a shop without bills, a rejected line that contains a telephone number, a held delivery,
+    a key, an unused link and a file that was brought in.
     """
-    shop = branch(name="Riverside")
-    console.service.load(
-        shop, base(shop), member(shop), bill(shop, id="b-1"), b'{"kind":"bill","tel":"%s"}' % TELEPHONE.encode()
-    )
+    shop, empty_shop = branch(name="Riverside"), branch(name="Typing error")
+    broken = b'{"kind":"bill","tel":"%s"}' % TELEPHONE.encode()
+    console.service.load(shop, empty_shop, base(shop), member(shop), bill(shop, id="b-1"), broken)
     held = OpenItem(identity="1-late.ndjson", kind="held", files={"late.ndjson": 0}, path="/held/1-late.ndjson")
     console.service.ledger.add_items([held])
     key_id = console.service.key(shop=shop["id"], label="ERP", personal_data=True).split("_")[2]
@@ -263,7 +262,7 @@ def fill(console: RunningConsole) -> dict[str, str]:
     waiting = OpenItem(identity="2-new.csv", kind="needs_answers", files={"new.csv": 0}, path="/quarantine/2-new.csv")
     console.service.ledger.add_items([waiting])
     values = {"key_id": key_id, "number": "1", "device_id": device_id, "operation": "listShops"}
-    values |= {"shop_id": shop["id"], "day": "2026-01-01", "bill_id": "b-1"}
+    values |= {"shop_id": shop["id"], "empty_shop_id": empty_shop["id"], "day": "2026-01-01", "bill_id": "b-1"}
     return {**values, "import_id": brought_in(console)}
 
 
@@ -335,6 +334,7 @@ def test_an_operator_sees_the_forms_that_a_reader_does_not(filled: FilledConsole
         "/loads/items/2",
         "/devices",
         f"/shops/{filled.values['shop_id']}/settings?closing=04:00",
+        f"/shops/{filled.values['empty_shop_id']}",
         "/imports",
         f"/imports/{filled.values['import_id']}",
         "/reference/try/listShops",
