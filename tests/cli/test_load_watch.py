@@ -14,7 +14,7 @@ import pytest
 from cli.command import Command
 from cli.watched_folder import MOVED, SHOP_LINES, Watched, WatcherProcess, bills, names, reasons
 from counterfoil import bootstrap
-from counterfoil.domain.intake import WatchedFolder
+from counterfoil.domain.loads import WatchedFolder
 from counterfoil.model.calendar import iso_utc
 from counterfoil.operator_reads import OperatorReads
 from counterfoil.program.clock import SystemClock

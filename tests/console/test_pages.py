@@ -24,7 +24,7 @@ from counterfoil.console.charts import MEASURED_FROM
 from counterfoil.console.display import change
 from counterfoil.console.pages import audit
 from counterfoil.console.pages.loads import RUN_FROM
-from counterfoil.domain.intake import RejectedLine
+from counterfoil.domain.loads import RejectedLine
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.model.calendar import DAY_MS, iso_utc
 from counterfoil.model.text import csv_text

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from counterfoil.checks.contents import sudden_changes, watched_folders
 from counterfoil.domain import intake as rules
+from counterfoil.domain import loads
 from counterfoil.domain.doubts import describe
 
 MINUTE_MS = 60_000
@@ -213,20 +214,20 @@ def test_an_alarm_is_described_with_both_shares() -> None:
     )
 
 
-def code(folder: rules.WatchedFolder, now: int, silent_after_min: int) -> str:
+def code(folder: loads.WatchedFolder, now: int, silent_after_min: int) -> str:
     (found,) = watched_folders([folder], now, silent_after_min)
     return found.code
 
 
 def test_a_watched_folder_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
-    folder = rules.WatchedFolder("spool", seen_at=0, delivered_at=0, files=1)
-    assert code(folder, rules.STALE_HEARTBEAT_MS, 0) == "folder_watched"
+    folder = loads.WatchedFolder("spool", seen_at=0, delivered_at=0, files=1)
+    assert code(folder, loads.STALE_HEARTBEAT_MS, 0) == "folder_watched"
     assert code(folder, 5 * MINUTE_MS, 0) == "watcher_unseen"
-    assert code(replace(folder, files=0), rules.STALE_HEARTBEAT_MS, 0) == "folder_new"
+    assert code(replace(folder, files=0), loads.STALE_HEARTBEAT_MS, 0) == "folder_new"
     beating = replace(folder, seen_at=90 * MINUTE_MS)
     assert code(beating, 90 * MINUTE_MS, 90) == "folder_watched"
     assert code(beating, 91 * MINUTE_MS, 90) == "folder_silent"
-    assert code(replace(folder, is_stopped=True), rules.FORGET_FOLDER_MS, 90) == "watcher_stopped"
+    assert code(replace(folder, is_stopped=True), loads.FORGET_FOLDER_MS, 90) == "watcher_stopped"
 
 
 def test_loads_are_not_called_usual_before_there_are_enough_to_compare_with() -> None:

@@ -12,7 +12,7 @@ import pytest
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.reads import SqliteReads
 from counterfoil.domain.changes import Outcome
-from counterfoil.domain.intake import load_state
+from counterfoil.domain.loads import load_state
 from counterfoil.ingest import converters
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary

@@ -10,7 +10,7 @@ import pytest
 from counterfoil import business_reads
 from counterfoil.domain.business_days import by_shop
 from counterfoil.domain.changes import EncodedBill
-from counterfoil.domain.intake import LoadProgress
+from counterfoil.domain.loads import LoadProgress
 from counterfoil.model.control_totals import ControlTotals
 from ports.open_store import OpenStore, bill, gone, shop
 

@@ -3,7 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from counterfoil.domain.intake import FORGET_FOLDER_MS, DeliveryCounts, Intake, WatchedFolder, with_load
+from counterfoil.domain.intake import DeliveryCounts, Intake, with_load
+from counterfoil.domain.loads import FORGET_FOLDER_MS, WatchedFolder
 from counterfoil.domain.open_items import OpenItem
 from ports.backends import Store
 from ports.open_store import OpenStore, bill, open_ledger, shop

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import EncodedBill, Outcome, Removal
-from counterfoil.domain.intake import STALLED_MS, LoadProgress, load_state
+from counterfoil.domain.loads import STALLED_MS, LoadProgress, load_state
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import Slice, StoreMismatch, StoreUnavailable

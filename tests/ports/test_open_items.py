@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from counterfoil.domain.intake import RejectedLine
+from counterfoil.domain.loads import RejectedLine
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.operator_reads import OperatorReads
 from ports.backends import OpenLedger

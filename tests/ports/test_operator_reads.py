@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.changes import EncodedBill
-from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine
+from counterfoil.domain.loads import MAX_REMEMBERED, RejectedLine
 from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, MAX_RANGES, CopyState, RequestRecord
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, thai_midnight
 from counterfoil.operator_reads import BILLS_PER_READ, BillsOfDay, OperatorReads, QueryTooSlow

@@ -17,7 +17,7 @@ from counterfoil.domain.business_days import BillInStore, DayOfShop, ListedBill,
 from counterfoil.domain.changes import NO_DAY
 from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.deliveries import DeliveryPreview
-from counterfoil.domain.intake import LoadRow, load_row
+from counterfoil.domain.loads import LoadRow, load_row
 from counterfoil.model.calendar import as_number
 
 # Runs a statement with named parameters and returns all rows.

@@ -26,7 +26,8 @@ from counterfoil.domain.audit import AuditEntry, Backups, from_row
 from counterfoil.domain.batch import known_facts
 from counterfoil.domain.changes import KnownFacts
 from counterfoil.domain.devices import Device
-from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, LoadRow, RejectedLine, WatchedFolder, load_row
+from counterfoil.domain.intake import Intake
+from counterfoil.domain.loads import FORGET_FOLDER_MS, LoadRow, RejectedLine, WatchedFolder, load_row
 from counterfoil.domain.members import Base
 from counterfoil.domain.open_items import OpenItem, item_of
 from counterfoil.domain.replacements import StoredBill

@@ -18,7 +18,8 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.forgetting import ForgottenMember
-from counterfoil.domain.intake import Intake, LoadProgress
+from counterfoil.domain.intake import Intake
+from counterfoil.domain.loads import LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.paging import Listing, Position, StoredCursor

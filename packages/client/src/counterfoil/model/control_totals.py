@@ -209,7 +209,7 @@ class TotalsReport(Struct, frozen=True, rename="camel", kw_only=True):
     """The number of pairs of shop and day that are left out of `days`."""
 
     @property
-    def is_doubtful(self) -> bool:
+    def mostly_differs(self) -> bool:
         """Whether the net of most bills is not what was paid or, if no payments are known, what the lines cost."""
         basis = self.payments if self.payments.compared else self.lines
         return basis.different * 2 > basis.compared

@@ -30,7 +30,8 @@ from counterfoil.domain.changes import BillRow, Change, KnownFacts, Outcome, Out
 from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.domain.forgetting import ForgottenMember, mark_of, member_on
-from counterfoil.domain.intake import STALLED_MS, Intake, LoadProgress
+from counterfoil.domain.intake import Intake
+from counterfoil.domain.loads import STALLED_MS, LoadProgress
 from counterfoil.domain.open_items import CLOSED_ITEMS_KEPT_MS, KEPT_NAME, OpenItem, item_of
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.undo import verdict

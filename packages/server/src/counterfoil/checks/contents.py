@@ -11,7 +11,8 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.activity import MOST_COUNTED, ShopActivity
 from counterfoil.domain.doubts import describe
 from counterfoil.domain.forgetting import ForgottenMember
-from counterfoil.domain.intake import MIN_EARLIER_GROUPS, STALLED_MS, Intake, LoadRow, WatchedFolder, comparable_groups
+from counterfoil.domain.intake import MIN_EARLIER_GROUPS, Intake, comparable_groups
+from counterfoil.domain.loads import STALLED_MS, LoadRow, WatchedFolder
 from counterfoil.model.calendar import DAY_MS, HOUR_MS, MINUTE_MS, from_ms
 from counterfoil.model.messages import Message, duration, first_of
 from counterfoil.model.text import format_usual, printable

@@ -27,7 +27,7 @@ from counterfoil.domain.forgetting import (
     same_email,
     same_tel,
 )
-from counterfoil.domain.intake import load_state
+from counterfoil.domain.loads import load_state
 from counterfoil.domain.members import StoredMember
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.domain.tokens import Pseudonyms

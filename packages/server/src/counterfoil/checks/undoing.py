@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.domain.audit import Act, Actor, AuditEntry
-from counterfoil.domain.intake import LoadRow
+from counterfoil.domain.loads import LoadRow
 from counterfoil.domain.undo import KeyThatRead, LoadedBill, UndoPreview, preview, reads_of_shops
 from counterfoil.operator_reads import BILLS_PER_READ, OperatorReads
 from counterfoil.ports import UndoLedger

@@ -49,8 +49,8 @@ def judge(settings: Settings, request: ImportRequest, export: ConvertedExport) -
     if not (is_judged or request.expect_net):
         return None
     report, unknown_shops = checked_load(settings, request, export, is_guarded=is_compared)
-    if is_judged and report.summary.totals.report().is_doubtful:
-        raise ImportFailed(f"{load_exports.doubtful_net(export.name)} {EXPORT_IS_RIGHT}")
+    if is_judged and report.summary.totals.report().mostly_differs:
+        raise ImportFailed(f"{load_exports.wrong_net(export.name)} {EXPORT_IS_RIGHT}")
     differences = _differences(request, report)
     status = _status(report, export, differences)
     is_sudden_change = status == load_run.SUDDEN_CHANGE and is_compared
@@ -123,7 +123,7 @@ def _differences(request: ImportRequest, report: load_run.LoadReport) -> list[st
 
 def _status(report: load_run.LoadReport, export: ConvertedExport, differences: Sequence[str]) -> int:
     tally, summary = export.tally, report.summary
-    is_wrong = tally.rejected or summary.rejected or tally.wrong_totals or summary.totals.report().is_doubtful
+    is_wrong = tally.rejected or summary.rejected or tally.wrong_totals or summary.totals.report().mostly_differs
     return FAILED if differences else load_run.exit_status(report, is_wrong=bool(is_wrong))
 
 

@@ -1,8 +1,8 @@
 """Converts exports of a POS for `import` and `load --watch`, and judges them before their records are loaded.
 
 A delivered file is copied first: a converter opens it by its name, and whoever may write to a watched folder could put
-another file there meanwhile. A file that cannot be converted, or whose money is doubtful, is reported as damaged before
-any of its bills is loaded. So is a file of which some rows were rejected, after its other bills are loaded.
+another file there meanwhile. A file that cannot be converted, or whose money does not add up, is reported as damaged
+before any of its bills is loaded. So is a file of which some rows were rejected, after its other bills are loaded.
 """
 
 import errno
@@ -23,7 +23,8 @@ from counterfoil import bootstrap
 from counterfoil.cli.import_report import say_notes, today
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.domain.changes import KnownFacts
-from counterfoil.domain.intake import Intake, RejectedRows
+from counterfoil.domain.intake import Intake
+from counterfoil.domain.loads import RejectedRows
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import ConversionRequest, InputFile, PosDatabase, StoredShop
 from counterfoil.importing.formats import own_tables
@@ -200,7 +201,7 @@ def other_ids(settings: Settings, export: Source) -> str | None:
     return None
 
 
-def doubtful_net(name: str) -> str:
+def wrong_net(name: str) -> str:
     return (
         f"{name} was not loaded, because the net of most of its bills differs from their payments or lines. Check "
         "which column fills amounts.net."
@@ -353,8 +354,8 @@ class ExportFile(File):
         if export.tally.wrong_totals:
             return wrong_total(export)
         facts = facts_for_import(conversion.settings)
-        if checked_records(export, LenientLedger(facts, Intake)).totals.report().is_doubtful:
-            return doubtful_net(self.name)
+        if checked_records(export, LenientLedger(facts, Intake)).totals.report().mostly_differs:
+            return wrong_net(self.name)
         return None
 
     def _rejects_problem(self, export: ConvertedExport) -> str:

@@ -18,7 +18,8 @@ from counterfoil.cli.totals import print_totals
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.deliveries import DeliverySketch
 from counterfoil.domain.doubts import DeliveryDoubt, describe
-from counterfoil.domain.intake import Intake, RejectedLine, accepted
+from counterfoil.domain.intake import Intake, accepted
+from counterfoil.domain.loads import RejectedLine
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.replacements import ReplacementGuard, StoredBill
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms

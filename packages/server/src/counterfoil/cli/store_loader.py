@@ -17,7 +17,7 @@ from counterfoil.cli import load_run
 from counterfoil.cli.load_run import LoadReport
 from counterfoil.domain.acceptances import AcceptedRecords, accepted_item, accepted_records, shown_doubts, with_compared
 from counterfoil.domain.deliveries import DeliveryPreview, DeliverySketch
-from counterfoil.domain.intake import HEARTBEAT_MS
+from counterfoil.domain.loads import HEARTBEAT_MS
 from counterfoil.domain.open_items import OpenItem
 from counterfoil.ingest import sources
 from counterfoil.ingest.checking import RejectExamples

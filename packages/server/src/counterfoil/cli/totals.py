@@ -188,5 +188,5 @@ def _not_adding_up(report: TotalsReport) -> Iterator[str]:
                 if bill.basis == name:
                     of_shop = f"of shop {printable(bill.shop_id)}: {money_text(bill.difference)}"
                     yield f"  bill {printable(bill.bill_id)} {of_shop}"
-    if report.is_doubtful:
+    if report.mostly_differs:
         yield "Most bills do not add up. Check which column fills amounts.net before you use these bills."

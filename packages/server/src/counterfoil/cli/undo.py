@@ -8,7 +8,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.checks.undoing import Undo
 from counterfoil.cli.totals import money_text
-from counterfoil.domain.intake import LoadRow, load_state
+from counterfoil.domain.loads import LoadRow, load_state
 from counterfoil.domain.undo import DayOfUndo, KeptBill, KeyThatRead, UndoPreview, Verdict
 from counterfoil.machine.operator import operator
 from counterfoil.model.text import counted, decimal_text, printable

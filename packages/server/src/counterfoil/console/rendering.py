@@ -40,7 +40,7 @@ from counterfoil.console.visit import Visit
 from counterfoil.domain.access import permissions
 from counterfoil.domain.activity import MISSING_BILLS
 from counterfoil.domain.doubts import describe
-from counterfoil.domain.intake import outcome_of
+from counterfoil.domain.loads import outcome_of
 from counterfoil.domain.problems import what_to_do
 from counterfoil.importer.form import Form
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS

@@ -1,7 +1,8 @@
 """What is odd about a delivery: its doubts. It is loaded once the operator accepts them, or he discards it.
 
 Two rules raise doubts: sudden changes compared with earlier loads (`intake.py`), and bills that would replace stored
-ones (`replacements.py`). A file with doubts in a watched folder is held, and its item waits (`open_items.py`).
+ones (`replacements.py`). A file with doubts in a watched folder is held, and its item waits (`open_items.py`). If the
+doubts were accepted in the console before the file was handed over, it is loaded at once (`acceptances.py`).
 
 Three things stand beside them and are no doubts:
 

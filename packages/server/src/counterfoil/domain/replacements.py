@@ -196,8 +196,8 @@ def correction(stored: bytes, change: EncodedBill) -> tuple[bool, bool]:
         return False, False
     is_other_total, has_lost_lines = old.amounts.net != new.amounts.net, bool(new.items and _lines(old) - _lines(new))
     is_known = _has_times(old, new) or old.device_id or old.station_id or _LONG_ID.search(change.bill_id)
-    is_doubtful = not is_known and (is_other_total or has_lost_lines)
-    return is_doubtful or (is_other_total and has_lost_lines), is_doubtful
+    is_unproven = not is_known and (is_other_total or has_lost_lines)
+    return is_unproven or (is_other_total and has_lost_lines), is_unproven
 
 
 # The day, the minute and the total of a bill.
@@ -256,7 +256,7 @@ class ReplacementGuard(Struct):
     """The others that only lack a part of the stored bill."""
     corrected: int = 0
     """The bills that keep their time, but change lines and their total. If there are too many, they are other bills."""
-    doubtful: int = 0
+    unproven: int = 0
     """Those of which nothing shows that they are the stored bills. Most bills of an export may not be so."""
     known: int = 0
     """The bills of a checked load that the store has."""
@@ -278,9 +278,9 @@ class ReplacementGuard(Struct):
         """Count the bill if the change would replace it implausibly; return whether the change is rejected."""
         bill = implausible(stored, change, is_export=self.is_export)
         if bill is None:
-            is_corrected, is_doubtful = correction(stored, change)
-            self.corrected += is_corrected if self.is_export else is_doubtful
-            self.doubtful += is_doubtful
+            is_corrected, is_unproven = correction(stored, change)
+            self.corrected += is_corrected if self.is_export else is_unproven
+            self.unproven += is_unproven
             return False
         if bill.reason == "moved":
             self.moved += 1
@@ -296,7 +296,7 @@ class ReplacementGuard(Struct):
         self.bills += bills
         written = self.moved + self.corrected
         are_many = self.corrected > MAX_REPLACED and self.corrected * MAX_SHARE > self.bills
-        if are_many or (self.is_export and self.doubtful * 2 > self.bills):
+        if are_many or (self.is_export and self.unproven * 2 > self.bills):
             self.others, self.corrected = self.others + self.corrected, 0
         found = self.moved + self.others
         exceeds = (found > MAX_REPLACED, found * MAX_SHARE > self.bills)

@@ -6,7 +6,8 @@ from datetime import date
 from pathlib import Path
 
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, PutShop
-from counterfoil.domain.intake import Intake, LoadProgress, RejectedLine
+from counterfoil.domain.intake import Intake
+from counterfoil.domain.loads import LoadProgress, RejectedLine
 from counterfoil.domain.replacements import ReplacementGuard, Sale, StoredBill, may_be_replaced, sale_of
 from counterfoil.domain.shops import settings_kept, shop_from
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET, Struct, field, json
 
-from counterfoil.domain.intake import MAX_REMEMBERED, RejectedLine, RejectedRows
+from counterfoil.domain.loads import MAX_REMEMBERED, RejectedLine, RejectedRows
 from counterfoil.domain.shops import NOTHING_SET, ShopSettings
 from counterfoil.importer.form import Form, form_of
 from counterfoil.importer.protocol import (

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from counterfoil.domain.changes import Change, EncodedBill, KnownFacts, Outcome, RecordKey
 from counterfoil.domain.doubts import DeliveryDoubt
 from counterfoil.domain.forgetting import Contacts, RecordEraser, mark_of
-from counterfoil.domain.intake import DeliveryCounts, Intake, LoadProgress, RejectedLine, alarms_of, with_load
+from counterfoil.domain.intake import DeliveryCounts, Intake, alarms_of, with_load
+from counterfoil.domain.loads import LoadProgress, RejectedLine
 from counterfoil.domain.replacements import ReplacementGuard
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.converters import ConverterProcess, Converters

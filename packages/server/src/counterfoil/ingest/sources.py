@@ -21,7 +21,7 @@ from typing import IO, Any, BinaryIO, cast
 import msgspec
 from msgspec import Struct
 
-from counterfoil.domain.intake import RejectedLine, RejectedRows
+from counterfoil.domain.loads import RejectedLine, RejectedRows
 from counterfoil.ingest import archives
 from counterfoil.ingest.archives import Damaged, Packing
 from counterfoil.ingest.lines import MAX_REJECT_BYTES, SourceLine

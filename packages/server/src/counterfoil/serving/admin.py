@@ -20,7 +20,7 @@ from counterfoil.checks.overview import Overview
 from counterfoil.checks.running import MOVING_MS, horizon_findings
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, NEARLY_USED_UP
 from counterfoil.domain.doubts import MEASURES
-from counterfoil.domain.intake import WatchedFolder
+from counterfoil.domain.loads import WatchedFolder
 from counterfoil.domain.open_items import KINDS, joined, oldest
 from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.http.wire import PROBE_AGENT

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from counterfoil.domain.doubts import DeliveryDoubt
-from counterfoil.domain.intake import LoadRow, RejectedLine, load_state, outcome_of
+from counterfoil.domain.loads import LoadRow, RejectedLine, load_state, outcome_of
 from counterfoil.domain.open_items import OTHER_FILES, OpenItem
 from counterfoil.model.messages import duration
 from counterfoil.model.text import printable, translatable

@@ -8,7 +8,8 @@ from counterfoil.domain.access import NEARLY_USED_UP, Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.audit import Backups
 from counterfoil.domain.forgetting import ForgottenMember
-from counterfoil.domain.intake import Intake, LoadRow, WatchedFolder
+from counterfoil.domain.intake import Intake
+from counterfoil.domain.loads import LoadRow, WatchedFolder
 from counterfoil.domain.open_items import KINDS, OpenItem, joined, oldest
 from counterfoil.model.calendar import quiet_closing, thai_day
 from counterfoil.model.text import translatable

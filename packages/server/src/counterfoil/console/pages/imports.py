@@ -25,7 +25,7 @@ from counterfoil.console.imports import (
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.acceptances import accepted_records
 from counterfoil.domain.audit import Act
-from counterfoil.domain.intake import load_state
+from counterfoil.domain.loads import load_state
 from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.form import Form, Question

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
-from counterfoil.domain.intake import LoadRow, RejectedLine, load_state, outcome_of
+from counterfoil.domain.loads import LoadRow, RejectedLine, load_state, outcome_of
 from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.importing.results import IMPORT_PREFIX, LOAD_REASONS
 from counterfoil.ingest.lines import REASONS

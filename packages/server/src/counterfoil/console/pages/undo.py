@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from counterfoil.checks.undoing import Undo
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
-from counterfoil.domain.intake import LoadRow, load_state
+from counterfoil.domain.loads import LoadRow, load_state
 from counterfoil.domain.undo import DayOfUndo, KeyThatRead, UndoPreview
 from counterfoil.model.text import translatable
 from counterfoil.program.columns import ListColumn, RowList
