@@ -48,7 +48,7 @@ def queries() -> list[str]:
 
 def exported() -> set[str]:
     """Return the names of the metrics that the code exports, without suffixes such as `_total` and `_bucket`."""
-    return {kind.full_name for kind in METRICS}
+    return {kind.name for kind in METRICS}
 
 
 def test_alerts_and_dashboard_name_only_metrics_that_exist() -> None:

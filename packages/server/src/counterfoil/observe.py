@@ -53,6 +53,25 @@ class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
     detail: str = ""
 
 
+class Trouble(Struct, frozen=True):
+    """The names of two events of the service: something begins to fail, and it works again."""
+
+    begins: str
+    ends: str
+
+
+HORIZON = Trouble("horizon_failing", "horizon_recovered")
+CHECKPOINT = Trouble("checkpoint_failing", "checkpoint_recovered")
+PRUNE_REMOVALS = Trouble("prune_removals_failing", "prune_removals_recovered")
+TOTALS = Trouble("totals_failing", "totals_recovered")
+MOVE_REQUESTS = Trouble("move_requests_failing", "move_requests_recovered")
+USAGE_CHECKPOINT = Trouble("usage_checkpoint_failing", "usage_checkpoint_recovered")
+PRUNE = Trouble("prune_failing", "prune_recovered")
+NOTIFY = Trouble("notify_failing", "notify_recovered")
+HEARTBEAT = Trouble("heartbeat_failing", "heartbeat_recovered")
+TROUBLES = (HORIZON, CHECKPOINT, PRUNE_REMOVALS, TOTALS, MOVE_REQUESTS, USAGE_CHECKPOINT, PRUNE, NOTIFY, HEARTBEAT)
+
+
 class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
     """The shared meter lost a key's daily count and restored it from the store, which is at most a second behind."""
 
@@ -123,11 +142,20 @@ def _status_colour(status: int) -> str:
     return YELLOW if status >= 400 else GREEN
 
 
+_FAILURES = {"not_ready", "notify_state_failing", "save_failed", "stop_failed", "watch_failed", "worker_failed"}
+_COLOURS = {
+    "ready": GREEN,
+    **dict.fromkeys(_FAILURES, RED),
+    **{trouble.begins: RED for trouble in TROUBLES},
+    **{trouble.ends: GREEN for trouble in TROUBLES},
+}
+
+
 def _described(event: Event) -> tuple[str, str, str]:
     """Return the label, the colour and the text of an event that is not a request."""
     match event:
         case ServiceChanged():
-            return event.what.replace("_", " "), _service_colour(event.what), event.detail
+            return event.what.replace("_", " "), _COLOURS.get(event.what, DIM), event.detail
         case StoreFailed():
             asked = f" (request {event.request_id})" if event.request_id else ""
             return "store failed", RED, f"{event.route}: {event.reason}{asked}"
@@ -142,12 +170,6 @@ def _described(event: Event) -> tuple[str, str, str]:
             return "counts reseeded", YELLOW, f"key {event.key_id}, {event.day}: {counted(event.count, 'request')}"
         case RequestServed():
             raise ValueError(event)
-
-
-def _service_colour(what: str) -> str:
-    if what.endswith(("_failing", "_failed")) or what == "not_ready":
-        return RED
-    return GREEN if what == "ready" or what.endswith("_recovered") else DIM
 
 
 # --- the log, as JSON for programs or as text -------------------------------
@@ -218,13 +240,8 @@ BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_00
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
-# The events other than requests that are counted, with the names of their metrics.
-COUNTED: dict[type[Event], str] = {
-    HandlerCrashed: "crashes",
-    StoreFailed: "store_failures",
-    CountsReseeded: "counts_reseeded",
-    ServerChanged: "server_changes",
-}
+# The events other than requests that are counted.
+COUNTED: tuple[type[Event], ...] = (HandlerCrashed, StoreFailed, CountsReseeded, ServerChanged)
 
 # Each route has a row of counters: requests by outcome, requests by latency bucket, sum of latencies, and bytes sent.
 _OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}

@@ -57,8 +57,10 @@ def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     yield _latency(rows)
     yield metric_kinds.SENT_BYTES({route: row[observe.SENT_OFFSET] for route, row in rows.items()})
     yield metric_kinds.ADMISSIONS(verdicts)
-    for kind, name in observe.COUNTED.items():
-        yield metric_kinds.with_name(name)(sums[layout.events[kind]])
+    yield metric_kinds.CRASHES(sums[layout.events[observe.HandlerCrashed]])
+    yield metric_kinds.STORE_FAILURES(sums[layout.events[observe.StoreFailed]])
+    yield metric_kinds.COUNTS_RESEEDED(sums[layout.events[observe.CountsReseeded]])
+    yield metric_kinds.SERVER_CHANGES(sums[layout.events[observe.ServerChanged]])
 
 
 _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
@@ -66,7 +68,7 @@ _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage
 
 def _latency(rows: Mapping[str, list[int]]) -> Metric:
     about = metric_kinds.REQUEST_SECONDS
-    family = HistogramMetricFamily("counterfoil_request_seconds", about.help, labels=about.labels)
+    family = HistogramMetricFamily(about.name, about.help, labels=about.labels)
     bounds = [*(str(bound / 1e6) for bound in observe.BUCKETS_US), "+Inf"]
     for route, row in rows.items():
         cumulative = map(float, accumulate(row[observe.BUCKETS_OFFSET : observe.LATENCY_OFFSET]))
@@ -192,8 +194,11 @@ def readiness(settings: Settings, counters: int, inspection: OperatorReads) -> l
 
 def _store_checks(counters: int, inspection: OperatorReads) -> tuple[list[Readiness], int | None]:
     """Return the checks that need no request to a worker, and the age of the horizon or None if it is unknown."""
-    checks = [Readiness(name, str(problem) if problem else None) for name, problem in inspection.problems().items()]
-    horizon, now = inspection.horizon(), SystemClock().now_ms()
+    checks = []
+    for database, problem in inspection.problems().items():
+        checks.append(Readiness(database, str(problem) if problem else None))
+    horizon = inspection.horizon()
+    now = SystemClock().now_ms()
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else MOVING_MS
     failures = [finding for finding in horizon_findings(horizon, now, max_age) if finding.status == "fail"]
@@ -247,8 +252,9 @@ def metrics(settings: Settings, counters: int, inspection: OperatorReads) -> Ite
         # Metrics contain no key IDs; `counterfoil usage` shows the IDs.
         used = inspection.quota_use(now)
         yield metric_kinds.ACTIVE_KEYS(len(used))
-        nearly, wholly = sum(share >= NEARLY_USED_UP for share in used), sum(share >= 1 for share in used)
-        yield metric_kinds.KEYS_AT_QUOTA({f"{NEARLY_USED_UP:.0%}".removesuffix("%"): nearly, "100": wholly})
+        nearly = sum(share >= NEARLY_USED_UP for share in used)
+        wholly = sum(share >= 1 for share in used)
+        yield metric_kinds.KEYS_AT_QUOTA({f"{100 * NEARLY_USED_UP:.0f}": nearly, "100": wholly})
     load = inspection.latest_load()
     if load:
         yield metric_kinds.LOAD_RUNNING(not load.finished)
@@ -277,8 +283,13 @@ def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
     servers = inspection.servers()
     if not servers:
         return
-    yield metric_kinds.SERVER_UP({(server.name, server.role.value): server.horizon is not None for server in servers})
-    horizons = {server.name: server.horizon for server in servers if server.horizon is not None}
+    up: dict[tuple[str, ...], float] = {}
+    horizons: dict[str, int] = {}
+    for server in servers:
+        up[server.name, server.role.value] = server.horizon is not None
+        if server.horizon is not None:
+            horizons[server.name] = server.horizon
+    yield metric_kinds.SERVER_UP(up)
     latest = max(horizons.values(), default=0)
     yield metric_kinds.SERVER_LAG_SECONDS({name: (latest - horizon) / 1000 for name, horizon in horizons.items()})
 
@@ -286,8 +297,10 @@ def _server_metrics(inspection: OperatorReads) -> Iterator[Metric]:
 def _intake_metrics(settings: Settings, inspection: OperatorReads, now: int) -> Iterator[Metric]:
     with suppress(StoreUnavailable, StoreMismatch):
         items = [item for item in joined(inspection.open_items()) if item.is_due(now)]
-        yield metric_kinds.OPEN_ITEMS({kind: sum(item.kind == kind for item in items) for kind in KINDS})
-        yield metric_kinds.OPEN_ITEMS_OLDEST_SECONDS(max(0, now - (oldest(items) or now)) / 1000)
+        waiting = Counter(item.kind for item in items)
+        yield metric_kinds.OPEN_ITEMS({kind: waiting[kind] for kind in KINDS})
+        since = oldest(items) or now
+        yield metric_kinds.OPEN_ITEMS_OLDEST_SECONDS(max(0, now - since) / 1000)
     alarms = Counter(alarm.measure for alarm in inspection.intake().alarms)
     yield metric_kinds.LOAD_ALARMS({measure: alarms[measure] for measure in MEASURES})
     folders = inspection.watched_folders(now)

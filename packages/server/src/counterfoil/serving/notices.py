@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import MsgspecError, json
 from msgspec.structs import replace
 
+from counterfoil import observe
 from counterfoil.checks.findings import SEVERITY, Finding, Status, worst_status
 from counterfoil.checks.local import NOTICES, Known, SentNotices
 from counterfoil.checks.overview import Overview
@@ -130,17 +131,19 @@ class Notifier:
             self._pause = min(LONGEST_PAUSE, max(1, 2 * self._pause))
             self._skip = self._pause - 1
 
-    def _send(self, what: str, at: int, url: str, body: bytes) -> bool:
+    def _send(self, what: Literal["notify", "heartbeat"], at: int, url: str, body: bytes) -> bool:
         """Send a request. Log when it starts to fail and when it works again, without the address, which is secret."""
-        problem = post(url, body, self._settings.notify_header if what == "notify" else "")
+        header = self._settings.notify_header if what == "notify" else ""
+        problem = post(url, body, header)
+        trouble = observe.NOTIFY if what == "notify" else observe.HEARTBEAT
         if problem and what not in self._failing:
             self._failing[what] = at
             self._write()
-            self._log(ServiceChanged(what=f"{what}_failing", detail=problem))
+            self._log(ServiceChanged(what=trouble.begins, detail=problem))
         elif not problem and what in self._failing:
             del self._failing[what]
             self._write()
-            self._log(ServiceChanged(what=f"{what}_recovered"))
+            self._log(ServiceChanged(what=trouble.ends))
         return problem is None
 
     def _read(self) -> SentNotices:

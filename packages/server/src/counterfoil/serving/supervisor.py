@@ -16,11 +16,11 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from counterfoil import bootstrap
+from counterfoil import bootstrap, observe
 from counterfoil.checks.overview import overview
 from counterfoil.http.wire import StaticPage
 from counterfoil.model.text import counted
-from counterfoil.observe import Event, ServerMessage, ServiceChanged
+from counterfoil.observe import Event, ServerMessage, ServiceChanged, Trouble
 from counterfoil.ports import STOP_SAVE_SEC, StoreMismatch, StoreUnavailable
 from counterfoil.program.clock import SystemClock
 from counterfoil.program.process import StopDeadline, requests_limit_sec
@@ -75,8 +75,8 @@ class Chores:
             threading.Thread(target=self._run_usage_chores, name="usage", daemon=True),
             threading.Thread(target=self._run_pruning, name="prune", daemon=True),
         ]
-        self._due: dict[str, float] = {}
-        self._failing: set[str] = set()
+        self._due: dict[Trouble, float] = {}
+        self._failing: set[Trouble] = set()
         self._close = ExitStack()
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class Chores:
         self._old_usage = bootstrap.store(self._settings).usage()
         for store in (self._ledger, self._usage, self._old_usage):
             self._close.callback(store.close)
-        self._run("horizon", 0, self._ledger.advance_horizon)
+        self._run(observe.HORIZON, 0, self._ledger.advance_horizon)
         for thread in self._threads:
             thread.start()
 
@@ -101,36 +101,36 @@ class Chores:
 
     def _run_book_chores(self) -> None:
         while not self._stop.wait(self._settings.tick_ms / 1000):
-            self._run("horizon", 0, self._ledger.advance_horizon)
-            self._run("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
-            self._run("prune_removals", PRUNE_SEC, self._ledger.prune_removals)
-            self._run("totals", TOTALS_SEC, lambda: self._ledger.compute_totals(TOTALS_AT_ONCE))
+            self._run(observe.HORIZON, 0, self._ledger.advance_horizon)
+            self._run(observe.CHECKPOINT, CHECKPOINT_SEC, self._ledger.checkpoint)
+            self._run(observe.PRUNE_REMOVALS, PRUNE_SEC, self._ledger.prune_removals)
+            self._run(observe.TOTALS, TOTALS_SEC, lambda: self._ledger.compute_totals(TOTALS_AT_ONCE))
 
     def _run_usage_chores(self) -> None:
         while not self._stop.wait(USAGE_SEC):
-            self._run("move_requests", 0, self._usage.move_recent)
-            self._run("usage_checkpoint", 0, self._usage.checkpoint)
+            self._run(observe.MOVE_REQUESTS, 0, self._usage.move_recent)
+            self._run(observe.USAGE_CHECKPOINT, 0, self._usage.checkpoint)
 
     def _run_pruning(self) -> None:
         while not self._stop.wait(USAGE_SEC):
-            self._run("prune", PRUNE_SEC, self._prune)
+            self._run(observe.PRUNE, PRUNE_SEC, self._prune)
 
-    def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
+    def _run(self, trouble: Trouble, every_sec: float, chore: Callable[[], object]) -> None:
         """Run a chore if it is due. Log when it starts to fail and when it works again."""
         now = time.monotonic()
-        if now < self._due.get(name, 0):
+        if now < self._due.get(trouble, 0):
             return
-        self._due[name] = now + every_sec
+        self._due[trouble] = now + every_sec
         try:
             chore()
         except (StoreUnavailable, StoreMismatch) as error:
-            if name not in self._failing:
-                self._failing.add(name)
-                self._log(ServiceChanged(what=f"{name}_failing", detail=str(error)))
+            if trouble not in self._failing:
+                self._failing.add(trouble)
+                self._log(ServiceChanged(what=trouble.begins, detail=str(error)))
         else:
-            if name in self._failing:
-                self._failing.discard(name)
-                self._log(ServiceChanged(what=f"{name}_recovered"))
+            if trouble in self._failing:
+                self._failing.discard(trouble)
+                self._log(ServiceChanged(what=trouble.ends))
 
     def _prune(self) -> None:
         records, days = self._old_usage.prune()
