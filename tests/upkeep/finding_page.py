@@ -15,9 +15,10 @@ PAGE = ROOT / "docs/findings.md"
 INTRODUCTION = """\
 # Findings
 
-What `counterfoil status`, `doctor` and the console may find, by the `code` of `status --json`. `make docs` generates
-this page from the checks. `…` and N stand for what a check found. A failure of the settings or of a database of the
-store has the code of its error. [watch.md](watch.md#at-a-glance) says which exit status follows.
+What `counterfoil status`, `doctor` and the console may find, by the `code` of `status --json`. All of them, and
+notifications, also say what to do. `make docs` generates this page from the checks. `…` and N stand for what a check
+found. A failure of the settings or of a database of the store has the code of its error.
+[watch.md](watch.md#at-a-glance) says which exit status follows.
 """
 TITLES: dict[Status, str] = {"fail": "Failures", "warn": "Warnings"}
 PLACEHOLDER = re.compile(r"\{\w+(?::(?P<noun>[^}]*))?\}")
@@ -28,7 +29,7 @@ def page() -> str:
     found = sorted(_kinds(), key=_check)
     for status, title in TITLES.items():
         rows = "".join(_row(kind) for kind in found if kind.status == status)
-        parts.append(f"## {title}\n\n| check | code | what it says | what to do |\n|---|---|---|---|\n{rows}")
+        parts.append(f"## {title}\n\n| check | code | what it says |\n|---|---|---|\n{rows}")
     codes = [f"`{kind.code}`" for kind in found if kind.status == "ok"]
     parts.append(f"## In order\n\nThe codes of checks that found nothing to do: {', '.join(codes)}.\n")
     return "\n".join(parts)
@@ -43,8 +44,7 @@ def _kinds() -> Iterator[FindingKind]:
 
 
 def _row(kind: FindingKind) -> str:
-    advice = kind.advice if isinstance(kind.advice, str) else kind.advice.text
-    return f"| {_check(kind)} | `{kind.code}` | {_text(kind.text)} | {_text(advice)} |\n"
+    return f"| {_check(kind)} | `{kind.code}` | {_text(kind.text)} |\n"
 
 
 def _check(kind: FindingKind) -> str:
