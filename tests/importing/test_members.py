@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from openpyxl import Workbook
 
 from counterfoil.importer.form import Form, FormFiles, MemberTotals
-from counterfoil.importer.member_headings import is_of_members
-from counterfoil.importer.members import members_form
+from counterfoil.importer.members.member_headings import is_of_members
+from counterfoil.importer.members.members import members_form
 from counterfoil.importer.proposal import form
 from counterfoil.importing.mapping import KnownBase, parse_mapping
 from counterfoil.importing.results import ImportFailed

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from counterfoil.importer.bills.date_orders import readable_order
 from counterfoil.importer.columns import TableColumn, day_of
-from counterfoil.importer.date_orders import readable_order
 from counterfoil.importer.form import OtherRole, sentence
 from counterfoil.importer.ranks import SALE
-from counterfoil.importer.series import TOLERANCE
 from counterfoil.importer.solver import ExportReading
-from counterfoil.importer.taxes import TAX_RATES
+from counterfoil.importer.sums.series import TOLERANCE
+from counterfoil.importer.sums.taxes import TAX_RATES
 
 HIGHEST_TAX = max(TAX_RATES)
 _STATES = ("state", "status")

@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.importer.accepted import mapping_text
+from counterfoil.importer.accepted.accepted import mapping_text
+from counterfoil.importer.bills.days import named_days
 from counterfoil.importer.columns import SCALE, ExportTable, TableColumn
-from counterfoil.importer.days import named_days
 from counterfoil.importer.form import (
     FIRST_ROWS,
     MOST_OPTIONS,
@@ -37,15 +37,15 @@ from counterfoil.importer.form import (
 )
 from counterfoil.importer.interview import Doubt, NeedsOtherReport, Refuted
 from counterfoil.importer.kept import KeptReadings
-from counterfoil.importer.members import ROWS, members_form
+from counterfoil.importer.members.members import ROWS, members_form
 from counterfoil.importer.other_roles import OtherRoles
 from counterfoil.importer.ranks import REFUND, SALE, VOID
-from counterfoil.importer.series import AmountSeries
-from counterfoil.importer.shop_questions import assumptions
-from counterfoil.importer.shop_zones import DEFAULT_ZONE
-from counterfoil.importer.shops import ExportShop
+from counterfoil.importer.shops.shop_questions import assumptions
+from counterfoil.importer.shops.shop_zones import DEFAULT_ZONE
+from counterfoil.importer.shops.shops import ExportShop
 from counterfoil.importer.solver import ExportReading, Left, Record
-from counterfoil.importer.states import EACH
+from counterfoil.importer.states.states import EACH
+from counterfoil.importer.sums.series import AmountSeries
 from counterfoil.importing.formats import open_export
 from counterfoil.importing.mapping import KnownBase
 from counterfoil.importing.results import ImportFailed, RejectedRow

@@ -14,21 +14,21 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.importer.bill_rows import LeftOutRows
-from counterfoil.importer.bill_search import find_bills
-from counterfoil.importer.bills import Bills
+from counterfoil.importer.bills.bill_rows import LeftOutRows
+from counterfoil.importer.bills.bill_search import find_bills
+from counterfoil.importer.bills.bills import Bills
+from counterfoil.importer.bills.days import Days, find_days, local_times
 from counterfoil.importer.columns import SCALE, ExportTable
-from counterfoil.importer.days import Days, find_days, local_times
 from counterfoil.importer.form import FormFiles, KnownShop, sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport
-from counterfoil.importer.paid import PaidAmounts
 from counterfoil.importer.ranks import AMOUNT_ROLES, REFUND, SALE, SKIP, VOID, Ranks
 from counterfoil.importer.reading import headings_missing, read_table
-from counterfoil.importer.series import LINE, AmountSeries
-from counterfoil.importer.shop_zones import DEFAULT_ZONE
-from counterfoil.importer.shops import Shops, find_shops
-from counterfoil.importer.state_search import find_states
-from counterfoil.importer.states import CancelledLines, States
+from counterfoil.importer.shops.shop_zones import DEFAULT_ZONE
+from counterfoil.importer.shops.shops import Shops, find_shops
+from counterfoil.importer.states.state_search import find_states
+from counterfoil.importer.states.states import CancelledLines, States
+from counterfoil.importer.sums.paid import PaidAmounts
+from counterfoil.importer.sums.series import LINE, AmountSeries
 from counterfoil.importing.results import REJECT_REASONS, RejectedRow
 from counterfoil.importing.sentences import Sentence
 from counterfoil.importing.sum_rows import BILLS, FEW_BILLS, MANY_BILLS, TOTALS, SumsOfOthers

@@ -14,7 +14,7 @@ from counterfoil.cli.load_exports import ExportRequest
 from counterfoil.conversions import conversion_limits, known_bases, known_shops
 from counterfoil.importer.form import Form, Question
 from counterfoil.importer.protocol import InputFile
-from counterfoil.importer.shop_questions import order_form
+from counterfoil.importer.shops.shop_questions import order_form
 from counterfoil.ingest.conversion_process import UnknownOrder
 from counterfoil.ingest.converted_exports import read_form
 from counterfoil.model.text import counted

@@ -8,7 +8,7 @@ from counterfoil.cli.import_questions import Decision, answer_all, choose, print
 from counterfoil.conversions import known_franchises
 from counterfoil.domain.shops import NOTHING_SET, SHOP_FIELDS, ShopSettings
 from counterfoil.importer.form import Form, Question, RefusedAnswer
-from counterfoil.importer.shop_questions import NO_GROUP, closing_question, group_question, zone_question
+from counterfoil.importer.shops.shop_questions import NO_GROUP, closing_question, group_question, zone_question
 from counterfoil.ingest.converted_exports import ConvertedExport
 from counterfoil.model.calendar import quiet_closing
 from counterfoil.model.text import counted, printable

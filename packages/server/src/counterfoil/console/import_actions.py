@@ -40,7 +40,7 @@ from counterfoil.domain.doubts import describe
 from counterfoil.domain.open_items import OpenItem, joined
 from counterfoil.domain.shops import ShopSettings
 from counterfoil.importer.protocol import Kind
-from counterfoil.importer.shop_questions import NO_GROUP
+from counterfoil.importer.shops.shop_questions import NO_GROUP
 from counterfoil.importing.results import ImportFailed
 from counterfoil.machine.uploaded_files import MAX_UPLOAD, UploadedFile, UploadRefused, safe_name
 from counterfoil.ports import StoreMismatch, StoreUnavailable

@@ -39,7 +39,7 @@ from counterfoil.domain.open_items import OpenItem
 from counterfoil.domain.shops import NOTHING_SET
 from counterfoil.importer.form import Form
 from counterfoil.importer.protocol import ConversionRequest, InputFile
-from counterfoil.importer.shop_questions import closing_question, group_question, order_form, zone_question
+from counterfoil.importer.shops.shop_questions import closing_question, group_question, order_form, zone_question
 from counterfoil.importing.mapping import read_mapping
 from counterfoil.importing.results import ExportTotals, ImportFailed, Reason
 from counterfoil.importing.sentences import FormText, sentence, texts_of
