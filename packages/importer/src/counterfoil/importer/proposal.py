@@ -97,13 +97,6 @@ def form(
     return of_bills
 
 
-def mapping(complete: Form) -> str:
-    """Return the mapping of a form, or raise `ValueError` if it is not complete."""
-    if not complete.is_complete or not complete.mapping:
-        raise ValueError("the form has open questions")
-    return complete.mapping
-
-
 class _Former:
     def __init__(
         self,

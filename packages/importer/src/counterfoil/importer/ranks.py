@@ -11,7 +11,16 @@ from functools import cached_property, lru_cache
 from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
 from counterfoil.importing import headings
 from counterfoil.importing import values as cell_values
-from counterfoil.importing.headings import AMOUNT_ROLES, CHARGES, DEDUCTIONS, TOTAL_ROLES, RoleMatch, stated_rates
+from counterfoil.importing.headings import (
+    AMOUNT_ROLES,
+    CHARGES,
+    DEDUCTIONS,
+    LONGEST_CODE,
+    LONGEST_READ,
+    TOTAL_ROLES,
+    RoleMatch,
+    stated_rates,
+)
 from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID
 
 NUMBER_ROLES = AMOUNT_ROLES | {"qty", "unitPrice", "wayOfPaying"}
@@ -201,6 +210,10 @@ class Ranks:
         """Return whether a column has people, such as customers and cashiers."""
         return headings.names_person(column.name)
 
+    def is_harmless(self, column: TableColumn) -> bool:
+        """Return whether a heading is of people, remarks, or flags that say nothing about a bill."""
+        return any(headings.names(column.name, table) for table in ("people", "remarks", "harmless_flags"))
+
     def is_rate_of_discount(self, column: TableColumn) -> bool:
         return self.is_no_amount(column) and headings.names(column.name, "headings", "discount")
 
@@ -381,7 +394,7 @@ class Ranks:
         rows = len(column.values)
         is_everywhere = column.filled * 10 >= rows * 9 and len(values) * 2 <= rows
         # Such as a star on some bills.
-        is_rare_mark = len(values) == 1 and len(values[0]) <= headings.LONGEST_CODE and column.filled * 2 < rows
+        is_rare_mark = len(values) == 1 and len(values[0]) <= LONGEST_CODE and column.filled * 2 < rows
         return is_everywhere or is_rare_mark or self._are_headings_unknown()
 
     def _are_headings_unknown(self) -> bool:
@@ -393,10 +406,23 @@ class Ranks:
     def is_reference(self, column: TableColumn) -> bool:
         return headings.names(column.name, "references")
 
+    def word_among_codes(self, value: str) -> str:
+        """Return a value that is a word of the list between codes such as T4, or an empty text."""
+        return headings.word_among_codes(value)
+
+    def are_names(self, values: Collection[str]) -> bool:
+        return headings.are_names(values)
+
+    def is_yes_or_no(self, value: str) -> bool:
+        return headings.flag_of(value) is not None and not value.isdigit()
+
     # --- shops and channels ---------------------------------------------------------------
 
     def names_no_shop(self, value: str) -> bool:
         return headings.names_no_shop(value)
+
+    def names_area(self, value: str) -> bool:
+        return headings.names_area(value)
 
     def are_areas(self, values: Sequence[str]) -> bool:
         return sum(map(headings.names_area, values)) * 2 > len(values) > 1
@@ -438,7 +464,7 @@ def is_flag(value: str) -> bool:
 
 def _are_numbered(values: Sequence[str]) -> bool:
     """Return whether all values have digits and some are longer than a code, as in `Table 12`."""
-    are_codes = all(value.isalnum() and len(value) <= headings.LONGEST_CODE and value != "0" for value in values)
+    are_codes = all(value.isalnum() and len(value) <= LONGEST_CODE and value != "0" for value in values)
     if are_codes:
         return False
     texts = [value for value in values if not headings.is_placeholder(value)]
@@ -471,6 +497,8 @@ __all__ = [
     "AMOUNT_ROLES",
     "CHARGES",
     "DEDUCTIONS",
+    "LONGEST_CODE",
+    "LONGEST_READ",
     "REFUND",
     "SALE",
     "SKIP",

@@ -5,10 +5,9 @@ from itertools import permutations
 from typing import Any
 
 from counterfoil.importer.columns import ExportTable, TableColumn
-from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, REFUND, SALE, VOID, Ranks
+from counterfoil.importer.ranks import AMOUNT_ROLES, DATE_ROLES, LONGEST_CODE, NUMBER_ROLES, REFUND, SALE, VOID, Ranks
 from counterfoil.importer.solver import ExportReading
 from counterfoil.importer.states.negative_counts import is_quantity
-from counterfoil.importing import headings
 from counterfoil.importing.sheets import CsvFile
 from counterfoil.importing.usual_hours import hour_of, usual_hours
 from counterfoil.importing.usual_numbers import width_of
@@ -21,7 +20,6 @@ MOST_NAMES = 6
 """Of so many different names, another one is no new habit."""
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
 _NO_CODES = _NO_WORDS | {"item", "productId", "category", "options"}
-_HARMLESS = ("people", "remarks", "harmless_flags")
 
 
 def tables_of(reading: ExportReading) -> list[ExportTable]:
@@ -124,14 +122,14 @@ class LaterChecks:
         ranks = self._reading.amounts.ranks(table)
         is_mark = ranks.heading_state(column) in (VOID, REFUND)
         is_text = ranks.heading_role(column) not in _NO_WORDS and not is_mark
-        if is_text or headings.names_person(column.name):
+        if is_text or ranks.names_person(column):
             self._words[column.name] = None
         values = self._only_values(ranks, column)
         if values is not None:
             self._known.setdefault(column.name, []).extend(values)
         if table is self._table and not is_number_of_bill and _are_codes(ranks, column):
             self._codes.append(column.name)
-            words = map(headings.word_among_codes, column.distinct)
+            words = map(ranks.word_among_codes, column.distinct)
             self._allowed += filter(None, words)
         if column.name in self._used:
             self._check_forms(table, ranks, column)
@@ -187,9 +185,9 @@ class LaterChecks:
         is_empty_reference = not values and ranks.is_reference(column)
         if not is_empty_reference and _is_known(ranks, column, values):
             return None
-        if len({*column.values}) > (MOST_NAMES if headings.are_names(values) else 1):
+        if len({*column.values}) > (MOST_NAMES if ranks.are_names(values) else 1):
             return None
-        are_codes = all(len(value) <= headings.LONGEST_CODE for value in values)
+        are_codes = all(len(value) <= LONGEST_CODE for value in values)
         if not are_codes and any(map(str.isdigit, "".join(values))):
             return None
         if not values or not column.is_filled:
@@ -226,7 +224,7 @@ class LaterChecks:
         for table in tables:
             ranks = amounts.ranks(table)
             for column in table.columns.values():
-                is_amount = ranks.role(column) in headings.AMOUNT_ROLES
+                is_amount = ranks.role(column) in AMOUNT_ROLES
                 if is_amount and column.is_whole and amounts.is_converted(column, ranks):
                     found[column.name] = None
         return list(found)
@@ -263,14 +261,10 @@ def _is_known(ranks: Ranks, column: TableColumn, values: Sequence[str]) -> bool:
     has_role = ranks.role(column) not in (None, "type", "status", "currency")
     if has_role or column.is_date or ranks.is_clock(column):
         return True
-    if any(headings.names(column.name, table) for table in _HARMLESS):
+    if ranks.is_harmless(column):
         return True
-    return headings.names(column.name, "groups") and not _are_flags(values)
-
-
-def _are_flags(values: Sequence[str]) -> bool:
-    """Return whether all values are words such as `Yes` and `No`."""
-    return bool(values) and all(headings.flag_of(value) is not None and not value.isdigit() for value in values)
+    are_flags = bool(values) and all(map(ranks.is_yes_or_no, values))
+    return ranks.names_group(column) and not are_flags
 
 
 def _are_codes(ranks: Ranks, column: TableColumn) -> bool:
@@ -279,7 +273,7 @@ def _are_codes(ranks: Ranks, column: TableColumn) -> bool:
         return False
     codes = 0
     for value in column.values:
-        if value and headings.names_area(value) and any(map(str.isdigit, value)):
+        if value and ranks.names_area(value) and any(map(str.isdigit, value)):
             codes += 1
     return codes * 5 >= column.filled * 4
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-from counterfoil.importer.ranks import role_of_heading
-from counterfoil.importing.headings import LONGEST_READ
+from counterfoil.importer.ranks import LONGEST_READ, role_of_heading
 
 # The headings of each role, in English, Thai and Spanish, the most certain first.
 HEADINGS: dict[str, tuple[str, ...]] = {
