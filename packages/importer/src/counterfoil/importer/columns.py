@@ -25,7 +25,8 @@ FEWEST_UNNAMED = 3
 FEW_VALUES = 40
 ANY_CENTURY = cell_values.ANY_CENTURY
 _HAS_MARK = re.compile("[:.]")
-_COMPACT_CLOCK = re.compile(r"\d{3,6}", re.ASCII)
+# With and without seconds. A spreadsheet takes the first zero away.
+_COMPACT_CLOCKS = re.compile(r"\d{3,4}", re.ASCII), re.compile(r"\d{5,6}", re.ASCII)
 _EPOCH = re.compile(r"1\d{9}(?:\d{3})?(?:\.\d+)?", re.ASCII)
 _SERIAL = re.compile(r"[3-6]\d{4}(?:[.,]\d+)?", re.ASCII)
 # A letter and one decimal are a number of a bill and its part, as in R1001.1.
@@ -146,8 +147,8 @@ class TableColumn:
     @cached_property
     def is_compact_clock(self) -> bool:
         """Whether all values are digits such as 905 and 1730, which only a heading shows to be times."""
-        is_short = len(self._data) > 1 and all(map(_COMPACT_CLOCK.fullmatch, self._data))
-        return is_short and _share(self._data, cell_values.clock_in)
+        is_short = any(all(map(clock.fullmatch, self._data)) for clock in _COMPACT_CLOCKS)
+        return len(self._data) > 1 and is_short and _share(self._data, cell_values.clock_in)
 
     @cached_property
     def has_times(self) -> bool:

@@ -13,7 +13,8 @@ from counterfoil.importer.ranks import TOTAL_ROLES, Ranks
 from counterfoil.importing.values import letters_of
 
 ALL_ROWS, ONLY, WITHOUT, SEPARATOR = "all", "only ", "without ", " | "
-LEAVE_OUT, NUMBERS_MISSING = "leave out", "number missing"
+UNNUMBERED = "unnumbered"
+LEAVE_OUT, LINES, NUMBERS_MISSING = "leave out", "lines", "number missing"
 BILLS, SUMS_OF_DAYS, COUNTS = "bills", "days", "count"
 MOST_WORDS_SHOWN = 3
 FEWEST_SUMS_OF_DAYS = 7
@@ -96,7 +97,7 @@ class KeptRows:
     def _ask_about_bills_without_number(self, rows: set[int]) -> None:
         """Ask about rows that have all that bills have, but no number."""
         bills = sorted(row for row in rows if self._has_all_of_a_bill(row))
-        if not bills:
+        if not bills or self._interview.is_open(UNNUMBERED):
             return
         text = sentence(
             "Line {line} has all that a bill has, but no {number}. Is it a bill?",
@@ -105,7 +106,7 @@ class KeptRows:
         )
         choices = {LEAVE_OUT: sentence("No: leave such rows out")}
         typed = sentence("If it is one, type {answer}.", answer=NUMBERS_MISSING)
-        answer = self._interview.choose("unnumbered", "bill", text, choices, free=True, typed=typed, must_confirm=True)
+        answer = self._interview.choose(UNNUMBERED, "bill", text, choices, free=True, typed=typed, must_confirm=True)
         if answer != LEAVE_OUT:
             raise NeedsOtherReport(
                 sentence(

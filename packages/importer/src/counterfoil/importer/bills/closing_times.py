@@ -43,6 +43,8 @@ def find_closing_time(
         return ClosingTime(_asked_between(table, day, found.rival, interview), None)
     if found.clock is None and found.possible_clocks:
         return _answered(table, ranks, _asked_clock(day, found.possible_clocks, interview))
+    if found.clock is None and not (day.has_times or day.is_serial):
+        _confirm_without_clock(table, ranks, day, interview)
     return ClosingTime(day, found.clock)
 
 
@@ -139,6 +141,21 @@ def _asked_clock(day: TableColumn, clocks: Sequence[TableColumn], interview: Int
         choices[f"{day.name} + {column.name}"] = _with_example(column)
     choices[day.name] = sentence("none: every bill gets 12:00")
     return interview.choose("time", "day", text, choices, free=True)
+
+
+def _confirm_without_clock(table: ExportTable, ranks: Ranks, day: TableColumn, interview: Interview) -> None:
+    """Ask before the numbers of a column are not read that its heading says to be times, as 5 for 0:05."""
+    for column in table.columns.values():
+        is_named = ranks.may_be(column, "time") and ranks.role(column) is None and not ranks.is_duration(column)
+        if is_named and column.is_number and ranks.closing(column) != OTHER_TIME:
+            text = sentence(
+                "{column} has {value}, which cannot be read as a time of day.",
+                column=column.name,
+                value=min(column.distinct, key=len),
+            )
+            confirmed = {day.name: sentence("Every bill gets 12:00")}
+            interview.choose("time", "day", text, confirmed, free=True, typed=_other_date(), must_confirm=True)
+            return
 
 
 def _with_example(column: TableColumn) -> str:

@@ -5,13 +5,15 @@ from itertools import pairwise, permutations
 
 from msgspec import Struct
 
-from counterfoil.importer.bills.bill_rows import KeptRows
+from counterfoil.importer.bills.bill_rows import LEAVE_OUT, LINES, UNNUMBERED, KeptRows
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import REFUND, TOTAL_ROLES, VOID, Ranks
 
 DAY_ABOVE, NO_DAY = "above", "none"
+FEW_OF_ALL = 5
+"""Where one row in so many, or fewer, has no number, most bills have one line, so that it may be no line at all."""
 FEWEST_ROWS_OF_SHOP = 3
 """If shops have fewer rows than that, the others may be bills of which nothing names the shop."""
 
@@ -31,6 +33,8 @@ def fill_down(kept: KeptRows, interview: Interview, *, is_number_asked: bool) ->
         return FilledColumns()
     bills = [list(range(first, end)) for first, end in pairwise([*firsts, len(kept.table.rows)])]
     names = _only_on_first_rows(kept.table, firsts, others)
+    if names == [kept.number.name] and not _is_said_of_lines(kept, interview, firsts, others):
+        return FilledColumns()
     marks = _marks_of_lines(kept, interview, names, bills)
     names = [name for name in names if name not in marks]
     if not names:
@@ -106,6 +110,19 @@ def _first_rows(number: TableColumn) -> tuple[list[int], list[int]]:
         # Other bills have their number on all rows, so a row without it is no bill.
         return firsts, []
     return firsts, below
+
+
+def _is_said_of_lines(kept: KeptRows, interview: Interview, firsts: Sequence[int], others: Sequence[int]) -> bool:
+    """Return whether rows that lack only the number are lines of the row above. If they are few, an answer says so."""
+    if len(others) * FEW_OF_ALL > len(firsts):
+        return True
+    text = sentence(
+        "Line {line} has no {number}, unlike nearly all rows. Is it a line of the bill above?",
+        line=kept.table.line(others[0]),
+        number=kept.number.name,
+    )
+    choices = {LEAVE_OUT: sentence("No: leave such rows out"), LINES: sentence("Yes")}
+    return interview.choose(UNNUMBERED, "bill", text, choices, free=True) == LINES
 
 
 def _only_on_first_rows(table: ExportTable, firsts: Sequence[int], others: Sequence[int]) -> list[str]:

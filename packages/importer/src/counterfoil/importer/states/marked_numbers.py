@@ -1,5 +1,6 @@
 """Asks about bills whose numbers say something: letters as those of credit notes, or a word such as `VOID`."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from counterfoil.importer.bills.bill_keys import is_long_id
@@ -15,6 +16,7 @@ from counterfoil.model.text import counted
 MOST_PREFIXES = 6
 FEW_OF_ALL = 5
 """One in so many bills, or fewer, is rare."""
+_SIGN = re.compile(r"^[^\w\s.,:/-]|[^\w\s.,:/-]$")
 
 
 def doubt_prefixes(search: StateSearch) -> None:
@@ -127,11 +129,14 @@ def doubt_words(search: StateSearch) -> None:
 
 
 def _with_marked_suffix(search: StateSearch, numbers: Sequence[str]) -> list[str]:
-    """Return the numbers behind which are letters as those of refunds or voids. `1001C` may be a part of a bill."""
+    """Return the numbers with a sign as in `1001*`, or behind which are letters as those of refunds or voids.
+
+    `1001C` may be a part of a bill.
+    """
     ranks = search.ranks
     marked = []
     for value in numbers:
         suffix = suffix_of(value)
-        if ranks.may_begin_refund(suffix) or ranks.may_begin_void(suffix):
+        if _SIGN.search(value) or ranks.may_begin_refund(suffix) or ranks.may_begin_void(suffix):
             marked.append(value)
     return marked
