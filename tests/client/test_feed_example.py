@@ -1,7 +1,6 @@
-"""The example client in docs/own-client.md keeps an exact copy of shops and bills, also undated and removed ones."""
+"""docs/examples/feed_client.py keeps an exact copy of shops and bills, also undated and removed ones."""
 
 import json
-import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,23 +13,20 @@ from running_service import RunningService
 
 pytestmark = pytest.mark.programs
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "own-client.md"
+PROGRAM = Path(__file__).parents[2] / "docs" / "examples" / "feed_client.py"
 
 
 class FeedExample:
-    """The client exactly as printed in docs/own-client.md, with its own folder."""
+    """The client, with its own folder."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         pytest.importorskip("requests")
-        blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
-        [code] = [block for block in blocks if "sqlite3" in block]
         folder.mkdir()
-        (folder / "example.py").write_text(code)
         self.folder = folder
         self.environment = {"COUNTERFOIL_URL": f"{url}/ext/v1", "COUNTERFOIL_KEY": key}
 
     def run(self) -> None:
-        done = run_forked(self.folder, ["example.py"], self.environment, patience_sec=120)
+        done = run_forked(self.folder, [str(PROGRAM)], self.environment, patience_sec=120)
         assert done.returncode == 0, done.stderr
 
     def rows(self, statement: str) -> list[tuple[str, ...]]:

@@ -155,22 +155,6 @@ def test_the_toml_of_the_guide_has_only_entries_that_are_known() -> None:
             parse_mapping(tomllib.loads(text), "the guide")
 
 
-def test_the_records_of_the_quickstart_are_loaded_as_it_says(folder: Path) -> None:
-    _, _, section = (ROOT / "docs" / "quickstart.md").read_text("utf-8").partition("\n## 3. ")
-    blocks = BLOCK.findall(section)
-    [records] = [block for kind, block in blocks if kind == "json"]
-    (folder / "mine.ndjson").write_text(records, "utf-8")
-    shell = Shell(folder, os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8"})
-    try:
-        typed = [command for kind, block in blocks if kind == "console" for command in commands(block)]
-        assert len(typed) == 3
-        for command, shown in typed:
-            printed = shell.run(command)
-            assert matches(shown, printed), f"$ {command}\n{printed}"
-    finally:
-        shell.close()
-
-
 def test_the_command_in_the_readme_of_the_importer_converts_an_export(folder: Path) -> None:
     readme = (ROOT / "packages" / "importer" / "README.md").read_text("utf-8")
     [block] = [block for kind, block in BLOCK.findall(readme) if kind == "sh"]

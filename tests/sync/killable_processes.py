@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import signal
 import sqlite3
 import subprocess
@@ -33,7 +32,7 @@ FINISH_SEC = 300
 # After failed requests, a client may wait up to a minute before it sends the next one.
 WORK_PATIENCE_SEC = 120
 FRANCHISE = "f"
-FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "own-client.md"
+FEED_CLIENT = Path(__file__).parents[2] / "docs" / "examples" / "feed_client.py"
 
 
 class KillableProcesses:
@@ -78,9 +77,9 @@ class KillableProcesses:
                 self._start_follower()
 
     def _start_follower(self) -> None:
-        """Start the example client in docs/own-client.md with small pages, to be killed between two of them."""
-        blocks = re.findall(r"```python\n(.*?)```", FEED_DOCUMENT.read_text("utf-8"), re.DOTALL)
-        [code] = [block for block in blocks if '"limit": 1000' in block]
+        """Start the example client of docs/own-client.md with small pages, to be killed between two of them."""
+        code = FEED_CLIENT.read_text("utf-8")
+        assert '"limit": 1000' in code
         limit = f'"limit": {self.chance.randint(5, 60)}'
         (self.folder / "follower.py").write_text(code.replace('"limit": 1000', limit))
         self._start("follower", sys.executable, "follower.py")
