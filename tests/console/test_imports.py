@@ -389,7 +389,9 @@ def test_a_file_that_is_no_export_gets_an_answer_and_leaves_nothing(
     address = brought(alice, (name, content))
     page = alice.page(address)
     found = alice.json(f"{address}.json")
+    assert found["state"] == "failed"
     assert found["problem"] or found["form"]["advice"], found
+    assert "Nothing of this file was loaded." in page
     assert "/accept" not in page
     assert send(alice, f"{address}/discard").status_code == 200
     assert alice.get(address).status_code == 404

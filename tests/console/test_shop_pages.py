@@ -311,6 +311,16 @@ def test_today_begins_with_what_the_shops_took_and_names_those_that_differ(conso
     assert shop_address(fallen["id"]) in page
 
 
+def test_shops_whose_bills_were_brought_in_once_are_not_compared_with_what_is_usual(console: RunningConsole) -> None:
+    once = shop(name="Once")
+    month = [record for days_ago in range(2, 20) for record in sold(console, once, days_ago, 8)]
+    console.service.load(once, *month)
+    alice = console.operator()
+    found = alice.json("/today.json")["business"]
+    assert (found["imported"], found["yesterday"]["usualBills"], found["differing"]) == (1, 0, [])
+    assert "1 shop is not compared, because its bills were brought in once." in alice.page("/")
+
+
 def test_today_of_a_store_without_bills_has_no_figures_of_the_business(console: RunningConsole) -> None:
     console.service.load(shop(name="Riverside"))
     page = console.operator().page("/")

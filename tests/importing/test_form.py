@@ -18,7 +18,7 @@ from jsonschema import validate
 from counterfoil.importer.form import MOST_OPTIONS, Form, FormFiles, KnownShop, form_of, json_of, json_schema
 from counterfoil.importer.kept import KeptReadings
 from counterfoil.importer.proposal import form
-from counterfoil.importing.results import RejectedRow
+from counterfoil.importing.results import ImportFailed, RejectedRow
 from importing.answering import TODAY, files_of
 from importing.exports import imported, written
 
@@ -507,3 +507,13 @@ def test_a_french_export_with_semicolons_and_decimal_commas_asks_nothing(encodin
     assert found.totals is not None
     assert found.totals.net == "4466.00"
     assert len(imported("csv", export, mapping=found.mapping, today=TODAY).bills) == 4
+
+
+def test_files_of_different_reports_are_not_read_as_one(tmp_path: Path) -> None:
+    bills, lines = tmp_path / "tickets.csv", tmp_path / "dishes.csv"
+    bills.write_text(
+        "Ticket,Closed,Store,Due\nT1,2026-11-03 13:00,Riverside,100.00\nT2,2026-11-03 14:00,Riverside,50.00\n"
+    )
+    lines.write_text("Ticket,Dish,Count,Sum\nT1,Khao soi,2,100.00\nT2,Som tam,1,50.00\n")
+    with pytest.raises(ImportFailed, match=r"dishes\.csv and tickets\.csv have different columns"):
+        form(FormFiles((lines, bills)), {}, today=TODAY)

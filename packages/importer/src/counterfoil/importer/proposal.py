@@ -339,15 +339,17 @@ class _Former:
             return sentence("bill {number}: left out", number=number)
         texts = []
         for bill in found[:MOST_SAME_NUMBER]:
-            text = "void" if reading.state_of_bill[bill] == VOID else self._money(reading.net_of(bill))
+            text: str = sentence("void") if reading.state_of_bill[bill] == VOID else self._money(reading.net_of(bill))
             if reading.times[bill]:
                 minute = self._local(reading, bill)[:16].replace("T", " ")
-                text = f"{text} on {minute}"
+                text = sentence("{amount} on {minute}", amount=text, minute=minute)
             texts.append(text)
-        what = " and ".join(texts)
+        what = texts[0]
+        for text in texts[1:]:
+            what = sentence("{bills} and {bill}", bills=what, bill=text)
         more = len(found) - MOST_SAME_NUMBER
         if more > 0:
-            what = f"{what} and {more:,} more"
+            what = sentence("{bills} and {count} more", bills=what, count=f"{more:,}")
         return sentence("bill {number}: {what}", number=number, what=what)
 
     def _example_of_money(self, doubt: Doubt, reading: ExportReading) -> str:

@@ -31,7 +31,25 @@ def read_table(paths: Sequence[Path], interview: Interview) -> ExportTable:
     encoding = _encoding(paths, interview)
     for path in paths:
         files += _opened(path, FileLayout(encoding=encoding if _is_old(path) else None))
+    _refuse_other_reports(files)
     return _with_number_formats(_sampled(files), interview)
+
+
+def _refuse_other_reports(files: Sequence[sheets.TableFile]) -> None:
+    """Refuse files that have hardly a heading in common, because they are not parts of the same report."""
+    first = files[0].sheet
+    for file in files[1:]:
+        other = file.sheet
+        common = len(first.columns.keys() & other.columns.keys())
+        if common * 2 < min(len(first.columns), len(other.columns)):
+            raise ImportFailed(
+                sentence(
+                    "{first} and {other} have different columns, so they cannot both have the same kind of rows. Say "
+                    "which one has the bills, and which one their items or payments.",
+                    first=first.name,
+                    other=other.name,
+                )
+            )
 
 
 def _is_old(path: Path) -> bool:

@@ -3,7 +3,8 @@
 The English text is made where it is used. A program that shows it gets its template and values beside it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 
 from msgspec import Struct
 
@@ -36,12 +37,39 @@ def joined(*texts: str) -> str:
     return Sentence(" ".join(f"{{{name}}}" for name in values), values)
 
 
+def listed(texts: Sequence[str]) -> str:
+    """Return texts with commas between them, or an empty text if there are none."""
+    values = {f"text_{number}": text for number, text in enumerate(texts)}
+    return Sentence(", ".join(f"{{{name}}}" for name in values), values)
+
+
 def sentence_of(message: Message) -> Sentence:
     """Return a message as a text with the template and the values of the message."""
     values: dict[str, object] = {}
     for name, value in message.values.items():
         values[name] = f"{value:,}" if isinstance(value, int) else value
     return Sentence(message.text, values)
+
+
+MONTHS = (
+    sentence("January"),
+    sentence("February"),
+    sentence("March"),
+    sentence("April"),
+    sentence("May"),
+    sentence("June"),
+    sentence("July"),
+    sentence("August"),
+    sentence("September"),
+    sentence("October"),
+    sentence("November"),
+    sentence("December"),
+)
+
+
+def named_day(day: date) -> str:
+    """Return a day with the name of its month, so that it cannot be taken for another one."""
+    return sentence("{day} {month} {year}", day=day.day, month=MONTHS[day.month - 1], year=day.year)
 
 
 class FormText(Struct, frozen=True, rename="camel"):

@@ -12,7 +12,7 @@ from counterfoil.importing.sentences import FormText
 
 _VALUE = re.compile(r"\{(\w+)\}")
 # A form comes from a process that reads foreign files, so its texts may contain each other without end.
-DEEPEST = 4
+DEEPEST = 6
 
 
 def form_text(t: Texts, form: Form | None, text: str) -> Markup:

@@ -81,6 +81,11 @@ class Asking(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     """Answers to that which the store knows."""
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether no answer could make bills of the files."""
+        return self.form is not None and bool(self.form.advice) and not self.form.questions
+
 
 class Checked(Struct, frozen=True, kw_only=True):
     """The files are converted. Nothing is loaded before a person accepts their totals."""
@@ -203,6 +208,13 @@ class BroughtIn(Struct, kw_only=True):
         return isinstance(self.stage, HandedOver) and self.stage.folder is None and self.stage.load is None
 
     @property
+    def cannot_be_loaded(self) -> bool:
+        """Whether nothing can be loaded of it, and nothing is."""
+        if isinstance(self.stage, Failed):
+            return self.stage.accepted_as is None
+        return isinstance(self.stage, Asking) and self.stage.is_refused
+
+    @property
     def percent_read(self) -> int | None:
         """Return which share of the lines was read. A workbook does not say before how many it has."""
         return min(100, 100 * self.rows // self.lines) if self.lines else None
@@ -316,9 +328,7 @@ class Imports:
         """If as many files wait as there may be, delete the oldest that cannot be loaded anyway."""
         with self._lock:
             waiting = self._waiting()
-            failed = [
-                brought for brought in waiting if isinstance(brought.stage, Failed) and not brought.stage.accepted_as
-            ]
+            failed = [brought for brought in waiting if brought.cannot_be_loaded]
         if len(waiting) >= MAX_IMPORTS and failed:
             self.discard(min(failed, key=lambda brought: brought.began_at))
 

@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.business_reads import LoadOfShop
 from counterfoil.domain.access import Key
@@ -51,9 +52,15 @@ class ShopToday(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BusinessToday(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What all shops took yesterday and today. `differing` are the shops whose net of yesterday differs most."""
+    """What all shops took yesterday and today. `differing` are the shops whose net of yesterday differs most.
+
+    `imported` shops had their bills brought in once, so nothing is missing of them, and they are not compared.
+    """
 
     shops: int
+    imported: int
+    imported_until: int | None
+    """When the latest bill of these shops was closed."""
     yesterday: SumOfDay
     today: SumOfDay
     usual_by_now: float
@@ -72,19 +79,23 @@ def business_today(reads: OperatorReads, shops: Sequence[ShopActivity], now: int
         # The first day decides since when the weekdays of a shop count.
         found = by_shop(reads.days_of_shops(min(days) - ONE_DAY - USUAL_FROM - ONE_DAY, max(days)))
     of_shops = []
+    imported = [shop for shop in shops if shop.state == "imported"]
     for shop, today in zip(shops, days, strict=True):
         trading = found.get(shop.shop_id, NO_DAYS)
+        yesterday = trading.compared(today - ONE_DAY, today)
         of_shops.append(
             ShopToday(
                 shop_id=shop.shop_id,
                 shop_name=shop.name,
-                yesterday=trading.compared(today - ONE_DAY, today),
+                yesterday=replace(yesterday, usual=None) if shop in imported else yesterday,
                 today=trading.compared(today, today),
-                usual_by_now=shop.usual_by_now,
+                usual_by_now=0.0 if shop in imported else shop.usual_by_now,
             )
         )
     return BusinessToday(
         shops=len(of_shops),
+        imported=len(imported),
+        imported_until=max((shop.last_bill_at for shop in imported if shop.last_bill_at), default=None),
         yesterday=sum_of_day([shop.yesterday for shop in of_shops]),
         today=sum_of_day([shop.today for shop in of_shops]),
         usual_by_now=sum(shop.usual_by_now for shop in of_shops),

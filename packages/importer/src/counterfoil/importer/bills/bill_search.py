@@ -18,6 +18,7 @@ from counterfoil.importer.columns import ExportTable, TableColumn, day_of
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, Refuted
 from counterfoil.importer.ranks import Ranks
+from counterfoil.importing.sentences import listed, named_day
 from counterfoil.importing.values import DATE_ORDERS, NIGHT_ENDS
 
 ONE_SHOP = "one shop"
@@ -190,15 +191,11 @@ def _find_order(found: DateOrder, dated: Sequence[TableColumn], interview: Inter
 
 def _shown_days(column: TableColumn, order: str) -> str:
     """Return a few days of a column, read in an order, or the first and the last one."""
-    names: dict[str, None] = {}
-    for value in column.values:
-        day = day_of(value, order)
-        if day:
-            names[f"{day.day} {day:%B %Y}"] = None
-    shown = list(names)
-    if len(shown) <= MOST_DAYS:
-        return ", ".join(shown)
-    return f"{shown[0]} … {shown[-1]}"
+    found = [day_of(value, order) for value in column.values]
+    days = list(dict.fromkeys(filter(None, found)))
+    if len(days) > MOST_DAYS:
+        return sentence("{first} … {last}", first=named_day(days[0]), last=named_day(days[-1]))
+    return listed([named_day(day) for day in days])
 
 
 def _find_days(dated: Sequence[TableColumn], order: str | None, rows: int) -> list[date | None]:

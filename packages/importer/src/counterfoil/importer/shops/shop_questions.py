@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from counterfoil.importer.form import AnswerOption, Form, LeftOutBills, Question, form_of, json_of, sentence
 from counterfoil.importer.interview import Interview
+from counterfoil.importing.sentences import listed, named_day
 from counterfoil.importing.values import ANY_CENTURY, day_in
 from counterfoil.importing.written_dates import ORDERS
 
@@ -28,7 +29,7 @@ def order_form(dates: Sequence[str]) -> Form:
     options = []
     for order in ORDERS:
         days = [day_in(text, ANY_CENTURY, order) for text in dates]
-        shown = ", ".join(f"{day.day} {day:%B %Y}" for day in days if day)
+        shown = listed([named_day(day) for day in days if day])
         options.append(AnswerOption(answer=order, text=shown, bills=0, net="", left_out=_NOTHING_LEFT_OUT))
     text = sentence("Which days are these?  {first} … {last}", first=dates[0], last=dates[-1])
     question = Question(id="order", text=text, kind="day", options=tuple(options))

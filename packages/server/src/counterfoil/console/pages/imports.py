@@ -60,6 +60,7 @@ MOST_SHOPS_NAMED = 30
 # Parts of the names of files with the items and the payments of bills.
 OF_LINES = ("item", "line", "detail", "product", "รายการ", "สินค้า")
 OF_PAYMENTS = ("pay", "tender", "ชำระ", "จ่าย")
+OF_BILLS = ("bill", "receipt", "order", "sale", "transaction", "check", "บิล", "ใบเสร็จ", "ขาย")
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -165,8 +166,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
         return self.form.questions if self.asking and self.form and not self.form.open else ()
 
     @property
-    def kinds(self) -> Sequence[Kind]:
-        """What is in each file: what a person has said or, until then, what the names of the files suggest."""
+    def kinds(self) -> Sequence[Kind | None]:
+        """What is in each file: what a person has said or, until then, what its name suggests, if anything."""
         if self.brought.has_kinds:
             return self.brought.kinds
         return [_likely_kind(file.name.casefold()) for file in self.brought.files]
@@ -213,15 +214,15 @@ class ImportView(Struct, frozen=True, kw_only=True):
         return self.handed.tally if self.handed else None
 
 
-def _likely_kind(name: str) -> Kind:
-    """Return what a person probably chooses for a file of this name."""
+def _likely_kind(name: str) -> Kind | None:
+    """Return what a person probably chooses for a file of this name, or None if the name does not say it."""
     for word in OF_PAYMENTS:
         if word in name:
             return "payments"
     for word in OF_LINES:
         if word in name:
             return "lines"
-    return "bills"
+    return "bills" if any(word in name for word in OF_BILLS) else None
 
 
 def read(visit: Visit) -> ImportsView:
@@ -366,7 +367,7 @@ def progress_of(visit: Visit, stage: Stage) -> Progress:
         case ReadingFiles():
             return Progress(state="reading")
         case Asking():
-            return Progress(state="asking")
+            return Progress(state="failed" if stage.is_refused else "asking")
         case Checked():
             return Progress(state="checked")
         case Failed():

@@ -83,6 +83,11 @@ class ShopView(Struct, frozen=True, kw_only=True):
     def latest_loads(self) -> RowList[LoadOfShop]:
         return RowList(self.loads.columns, self.loads.rows[:MOST_LOADS])
 
+    @property
+    def ends_after_midnight(self) -> bool:
+        """Whether bills after midnight belong to the business day before."""
+        return self.shop.closing is not None and "00:00" < self.shop.closing < "12:00"
+
     def day_address(self, day: date | None) -> str:
         return day_address(self.shop.shop_id, day)
 
