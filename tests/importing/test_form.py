@@ -517,3 +517,16 @@ def test_files_of_different_reports_are_not_read_as_one(tmp_path: Path) -> None:
     lines.write_text("Ticket,Dish,Count,Sum\nT1,Khao soi,2,100.00\nT2,Som tam,1,50.00\n")
     with pytest.raises(ImportFailed, match=r"dishes\.csv and tickets\.csv have different columns"):
         form(FormFiles((lines, bills)), {}, today=TODAY)
+
+
+def test_shops_that_stand_only_above_their_rows_are_refused_by_their_line(tmp_path: Path) -> None:
+    rows = "Receipt,Date,Total\n100{},2026-11-13 10:0{},60.00\n"
+    found = made_of(tmp_path, f"Branch: North\n{rows.format(1, 1)}Branch: South\n{rows.format(2, 2)}")
+    assert found.advice.startswith("Line 4 of export.csv has only a shop, South")
+    assert made_of(tmp_path, f"Branch: North\n{rows.format(1, 1)}").is_complete
+
+
+def test_another_time_than_that_of_closing_is_named(tmp_path: Path) -> None:
+    rows = "1,2026-11-13 10:00,2026-11-13 11:00,60.00,Paid\n2,2026-11-13 12:00,,20.00,Void\n"
+    found = made_of(tmp_path, f"Receipt,Opened At,Closed At,Total,Status\n{rows}")
+    assert "Opened At is the time of each bill, because Closed At is empty on some" in found.assumed

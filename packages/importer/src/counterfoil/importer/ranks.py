@@ -31,6 +31,8 @@ _NAMES = ("method", "item", "status", "type", "shopId", "channel")
 # Columns in which a word such as *return* is a name, or that are read as numbers and times.
 _NO_STATES = NUMBER_ROLES | DATE_ROLES | {"time", "memberId", "shopId", "timezone", "currency", "deviceId"}
 MOST_STATES = 6
+LARGEST_TAX = 3
+"""No tax is a larger part of what was paid."""
 # What a heading may have beside the word of a state and still be bare.
 _SMALL_WORDS = frozenset({"is", "was", "by", "at", "date", "time", "reason", "of", "flag", "code", "por", "von", "le"})
 _WHO_OR_WHY = frozenset({"by", "at", "date", "time", "reason", "por", "von", "par", "da"})
@@ -54,6 +56,8 @@ class Ranks:
         self._roles = {name: self._role_by_values(column) for name, column in table.columns.items()}
         for name in self._prices_of_lines():
             self._roles[name] = "amount"
+        for name in self._taxed():
+            self._roles[name] = "net"
         for name in self._deducted():
             self._roles[name] = _TAKEN_OFF.get(self._roles[name] or "", self._roles[name])
 
@@ -155,6 +159,17 @@ class Ranks:
         columns = self.table.columns.values()
         return [column.name for column in columns if self.role(column) == "unitPrice" and self.may_be(column, "amount")]
 
+    def _taxed(self) -> list[str]:
+        """Return the amounts on which a tax is paid, under headings such as `Value before tax`: no tax is so high."""
+        sizes: dict[str, Decimal] = {}
+        for name, column in self.table.columns.items():
+            if self._roles[name] in ("tax", *TOTAL_ROLES):
+                sizes[name] = sum((abs(column.amount(row)) for row in range(len(column.values))), Decimal())
+        largest = max((size for name, size in sizes.items() if self._roles[name] != "tax"), default=None)
+        if largest is None:
+            return []
+        return [name for name, size in sizes.items() if self._roles[name] == "tax" and size * LARGEST_TAX > largest]
+
     def _deducted(self) -> list[str]:
         """Return the charges and payments that nearly always have the sign opposite to that of the row's total."""
         columns = self.table.columns
@@ -204,7 +219,9 @@ class Ranks:
         return headings.names(column.name, "units")
 
     def is_no_amount(self, column: TableColumn) -> bool:
-        return headings.names(column.name, "not_amounts")
+        """Return whether a heading names no amounts. Those under a stated rate, as in `Base 10%`, have decimals."""
+        is_of_rate = bool(stated_rates(column.name)) and column.has_decimals
+        return headings.names(column.name, "not_amounts") and not is_of_rate
 
     def names_person(self, column: TableColumn) -> bool:
         """Return whether a column has people, such as customers and cashiers."""

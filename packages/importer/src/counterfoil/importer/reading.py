@@ -8,7 +8,7 @@ from pathlib import Path
 
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import sentence
-from counterfoil.importer.interview import Interview
+from counterfoil.importer.interview import Interview, NeedsOtherReport
 from counterfoil.importer.ranks import DATE_ROLES, NUMBER_ROLES, recognised_headings, role_of_heading
 from counterfoil.importing import sheets
 from counterfoil.importing import values as cell_values
@@ -130,6 +130,7 @@ def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:
                 rows.append(row)
             elif not is_other_table(row.cells, len(file.sheet.columns)):
                 problems.append(row)
+            _refuse_shop_above_rows(row, file)
         if next(in_file, None):
             is_sample = True
             del rows[-_rows_of_last_bill(rows, file.sheet) :]
@@ -139,6 +140,25 @@ def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:
             if name not in columns:
                 columns[name] = TableColumn(name, [_cell(row, name) for row in rows])
     return ExportTable(files, rows, columns, problems, is_sample=is_sample)
+
+
+def _refuse_shop_above_rows(row: sheets.TableRow | RowProblem, file: sheets.TableFile) -> None:
+    """Refuse a row such as `Branch: North` below the header row: the rows below it do not name their shop."""
+    cells = [cell for cell in row.cells if cell]
+    label, _, name = ":".join(cells).partition(":")
+    if len(cells) > 2 or not name.strip(" :") or "shopId" not in role_of_heading(label):
+        return
+    if any("shopId" in role_of_heading(heading) for heading in file.sheet.columns):
+        return
+    raise NeedsOtherReport(
+        sentence(
+            "Line {line} of {table} has only a shop, {shop}, and the rows below it do not name it. Export the shop on "
+            "each row, or each shop in its own file.",
+            line=f"{row.line:,}",
+            table=file.sheet.name,
+            shop=name.strip(" :"),
+        )
+    )
 
 
 def _rows_of_last_bill(rows: Sequence[sheets.TableRow], sheet: sheets.Sheet) -> int:

@@ -144,7 +144,8 @@ _EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)
 # A spreadsheet's day number, from 1954 to 2118, and the time as a part of a day, in the same cell or in another one.
 _SERIAL = re.compile(r"([2-7]\d{4}(?:[.,]\d+)?)(?:\s+(0?[.,]\d+|0))?", re.ASCII)
 _SERIAL_EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - a day number has no zone
-_WIDE_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f", " "))
+# Marks of the direction of writing say nothing.
+_WIDE_SPACES = str.maketrans(dict.fromkeys("\u00a0\u2009\u202f", " ") | dict.fromkeys("\u200e\u200f\u061c", ""))
 
 _UTC = ("Z", "UTC", "GMT")
 _ZONE_OFFSET = re.compile(r"(?:GMT|UTC|Z)?\s*(?:([+-])\s*(\d{1,2}):?(\d{2})?)?", re.ASCII | re.IGNORECASE)

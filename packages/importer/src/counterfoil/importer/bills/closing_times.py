@@ -39,6 +39,7 @@ def find_closing_time(
         )
         confirmed = {day.name: sentence("Yes: {day}", day=day.values[0])}
         interview.choose("time", "day", text, confirmed, free=True, typed=_other_date(), must_confirm=True)
+    _note_empty_closing(day, ranks, interview)
     if found.rival:
         return ClosingTime(_asked_between(table, day, found.rival, interview), None)
     if found.clock is None and found.possible_clocks:
@@ -46,6 +47,20 @@ def find_closing_time(
     if found.clock is None and not (day.has_times or day.is_serial):
         _confirm_without_clock(table, ranks, day, interview)
     return ClosingTime(day, found.clock)
+
+
+def _note_empty_closing(day: TableColumn, ranks: Ranks, interview: Interview) -> None:
+    """Say that another time is read than that of closing, because that is not known of all bills."""
+    for column in ranks.with_role("datetime"):
+        if column.filled and not column.is_filled and ranks.closing(column) < ranks.closing(day) < OTHER_TIME:
+            interview.assume(
+                sentence(
+                    "{day} is the time of each bill, because {closing} is empty on some",
+                    day=day.name,
+                    closing=column.name,
+                )
+            )
+            return
 
 
 def _answered(table: ExportTable, ranks: Ranks, answer: str) -> ClosingTime:

@@ -62,6 +62,9 @@ def find_shops(
     no_shop: tuple[str, ...] = ()
     if bills.shop is None:
         named = [_asked_shop(known, interview)]
+        if bills.table.file.same:
+            names = ", ".join(file.sheet.name for file in bills.table.files)
+            interview.assume(sentence("{sheets} are of the same shop", sheets=names))
     else:
         named = _shops_in(bills.shop, bills.ranks, known)
         no_shop = _names_without_shop(bills.shop, bills.ranks)

@@ -164,7 +164,7 @@ class StatedAmounts(AmountColumns):
         if not column.is_number or ranks.heading_state(column) == VOID or _has_times(column):
             return False
         known = (bills.number, bills.closing.day, bills.closing.clock, bills.trading_day)
-        names = {one.name for one in known if one} | self._running_totals
+        names = {one.name for one in known if one} | {*bills.key.columns} | self._running_totals
         if column.name in names or column.name in self._states.of_bills:
             return False
         role = ranks.role(column)
