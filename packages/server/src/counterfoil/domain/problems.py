@@ -127,10 +127,6 @@ RECORDED_CODES = tuple(problem.code for problem in TABLE if problem not in UNREC
 _BY_CODE = {problem.code: problem for problem in TABLE}
 
 
-def with_code(code: str) -> Problem:
-    return _BY_CODE[code]
-
-
 def what_to_do(code: str) -> Message:
     """Return what a client should do about an error code, which is empty if the code is unknown."""
     problem = _BY_CODE.get(code)

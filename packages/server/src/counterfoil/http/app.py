@@ -71,8 +71,14 @@ class RouteTable:
 
     def __init__(self, prefix: str) -> None:
         self.root = f"{prefix}/v1/"
-        self._literal = {self.root + route: route for route in ROUTES if "{" not in route}
-        self._with_parameter = {route.partition("{")[0]: route for route in ROUTES if "{" in route}
+        self._literal: dict[str, str] = {}
+        self._with_parameter: dict[str, str] = {}
+        for route in ROUTES:
+            collection, has_parameter, _ = route.partition("{")
+            if has_parameter:
+                self._with_parameter[collection] = route
+            else:
+                self._literal[self.root + route] = route
 
     def find(self, path: str) -> tuple[str, str] | None:
         """Return the route and its argument."""

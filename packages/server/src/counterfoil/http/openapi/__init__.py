@@ -10,21 +10,23 @@ from msgspec import json
 
 from counterfoil.domain.credentials import PATTERN
 from counterfoil.http.openapi.components import PARAMETERS, components, headers, responses
-from counterfoil.http.openapi.operations import DOCUMENT, OPERATIONS, STEPS_WITHOUT_THE_FEED, TAGS, Json, Operation
+from counterfoil.http.openapi.operations import DOCUMENT, OPERATIONS, PARTS, TAGS, Json, Operation
 from counterfoil.model.version import API_VERSION
 
 
 @cache
 def document(prefix: str) -> bytes:
     """Return the document served at `{prefix}/v1/openapi.json`. It depends only on the prefix."""
+    info = DOCUMENT["info"]
     api_key = DOCUMENT["api_key"]
-    description = DOCUMENT["info"]["description"].format(steps_without_the_feed=STEPS_WITHOUT_THE_FEED)
+    parts = [f"**{part.title}.** {part.text}" for part in PARTS]
     return json.encode(
         {
             "openapi": "3.1.0",
             "info": {
-                **DOCUMENT["info"],
-                "description": description,
+                "title": info["title"],
+                "summary": info["summary"],
+                "description": "\n".join([info["introduction"], *parts]),
                 "version": API_VERSION,
                 "contact": DOCUMENT["contact"],
                 "license": DOCUMENT["license"],

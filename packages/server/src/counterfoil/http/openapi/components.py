@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec import json
 
-from counterfoil.domain.problems import INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED, TABLE, Problem, Stage, with_code
+from counterfoil.domain.problems import INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED, TABLE, Problem, Stage
 from counterfoil.http import wire
 from counterfoil.http.openapi import examples
-from counterfoil.http.openapi.operations import DOCUMENT, Json, Operation
+from counterfoil.http.openapi.operations import DOCUMENT, Json, Operation, common_refusals
+from counterfoil.model.resources import Resource
 
 
 def reference(name: str) -> Json:
@@ -27,17 +28,23 @@ def problem_name(problem: Problem) -> str:
 
 def components(operations: Iterable[Operation]) -> dict[str, Json]:
     """Return every schema by name: resources, then envelopes, then problems."""
-    keyed = [operation for operation in operations if not operation.public]
-    data, resources = json.schema_components(
-        [resource for operation in keyed for resource in operation.data], ref_template="#/components/schemas/{name}"
-    )
+    returned: list[type[Resource]] = []
+    for operation in operations:
+        returned += operation.data
+    references, resources = json.schema_components(returned, ref_template="#/components/schemas/{name}")
+    reference_to = dict(zip(returned, references, strict=True))
     described = {name: _resource(name, schema) for name, schema in resources.items()}
-    schemas = iter(data)
-    for operation in keyed:
-        described[operation.response_schema] = _envelope(operation, [next(schemas) for _ in operation.data])
+    for operation in operations:
+        if not operation.public:
+            data = [reference_to[resource] for resource in operation.data]
+            described[operation.response_schema] = _envelope(operation, data)
     document = _object("Description", "An OpenAPI 3.1 document.", DOCUMENT["description_fields"], examples.DESCRIPTION)
-    described |= {operation.response_schema: document for operation in operations if operation.public}
-    return described | {problem_name(problem): _problem(problem) for problem in TABLE}
+    for operation in operations:
+        if operation.public:
+            described[operation.response_schema] = document
+    for problem in TABLE:
+        described[problem_name(problem)] = _problem(problem)
+    return described
 
 
 def _resource(name: str, schema: Json) -> Json:
@@ -130,12 +137,6 @@ def _problem(problem: Problem) -> Json:
 _COMMON_HEADERS: dict[str, str] = DOCUMENT["common_headers"]
 _ALLOWANCE_HEADERS: dict[str, str] = DOCUMENT["allowance_headers"]
 _ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component in _ALLOWANCE_HEADERS.items()}
-
-
-def common_refusals(*, is_public: bool) -> list[Problem]:
-    """Return the errors that all operations can return, or all that need a key."""
-    codes: list[str] = DOCUMENT["refusals"]["public"] + ([] if is_public else DOCUMENT["refusals"]["with_key"])
-    return sorted(map(with_code, codes), key=lambda problem: problem.status)
 
 
 def responses(operation: Operation) -> Json:

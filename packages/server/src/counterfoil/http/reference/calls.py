@@ -96,9 +96,14 @@ def _day(value: str) -> str:
 def _in_language(call: ExampleCall, language: SampleLanguage) -> str:
     """Return the sample in one of the languages. It leaves out parameters and a key that the call does not have."""
     template = language.pages if call.paged else language.one_response
-    left_out = (["%query"] if not (call.query or call.paged) else []) + (["Bearer"] if call.public else [])
-    lines = [line for line in template.splitlines() if not any(part in line for part in left_out)]
-    pairs = [_Template(language.pair).substitute(name=name, value=_text(value)) for name, value in call.query]
+    lines = template.splitlines()
+    if not call.query and not call.paged:
+        lines = [line for line in lines if "%query" not in line]
+    if call.public:
+        lines = [line for line in lines if "Bearer" not in line]
+    pairs = []
+    for name, value in call.query:
+        pairs.append(_Template(language.pair).substitute(name=name, value=_text(value)))
     return _Template("\n".join(lines)).substitute(
         path=call.path,
         query=", ".join(pairs),

@@ -1,23 +1,29 @@
 """Extracts the contents of the reference from the OpenAPI document, with texts in the Markdown of `web/prose.py`."""
 
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, json
 
+from counterfoil.domain import problems
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, WINDOW_SEC
 from counterfoil.domain.paging import LIFETIME_MS
 from counterfoil.domain.problems import TABLE
 from counterfoil.domain.questions import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import document
-from counterfoil.http.openapi.components import common_refusals, problem_name
-from counterfoil.http.openapi.operations import COMMON_PARAMETERS, OPERATIONS, Json, Operation
+from counterfoil.http.openapi.components import problem_name
+from counterfoil.http.openapi.operations import (
+    COMMON_PARAMETERS,
+    DOCUMENT,
+    OPERATIONS,
+    PARTS,
+    Json,
+    Operation,
+    common_refusals,
+)
 from counterfoil.http.reference.calls import ExampleCall, Values
 from counterfoil.http.reference.sample_texts import MODES
 from counterfoil.model.calendar import DAY_MS
-from counterfoil.web.assets import text_file
 
 # --- types in words, with links to objects ----------------------------------
 
@@ -74,29 +80,46 @@ def objects_in(node: Any, schemas: Json, enclosing: frozenset[str] = frozenset()
 
 # --- explanations: the first call, the order of checks, paging and limits ---
 
-_GUIDES: Json = tomllib.loads(text_file("counterfoil.http.reference", "guides.toml"))
-FIRST_CALL: str = _GUIDES["first_call"]
-CHECKS: dict[str, list[str]] = _GUIDES["checks"]
-_LIMITS = {
-    "default_limit": DEFAULT_LIMIT,
-    "max_limit": MAX_LIMIT,
-    "cursor_days": LIFETIME_MS // DAY_MS,
-    "per_min": DEFAULT_PER_MIN,
-    "window_sec": WINDOW_SEC,
-    "per_day": DEFAULT_PER_DAY,
-    "max_span_days": MAX_SPAN_DAYS,
+FIRST_CALL = """\
+Send your key in the `Authorization` header and nowhere else. The examples read the address and the key from the
+environment variables `BASE` and `KEY`. Your operator gives you both.
+"""
+_PAGING = f"""\
+Lists take `limit` ({DEFAULT_LIMIT} rows per page by default; at most {MAX_LIMIT}, or 1,000 for changes and digests) and
+`cursor`. Leave `cursor` out on the first page. Then send `nextCursor` back as `cursor`, with all other parameters
+unchanged, until it is null.
+
+**Only null ends a list.** A full page may be followed by an empty one. A cursor is valid only for the same list and
+key. For bills and members, it is valid for {LIFETIME_MS // DAY_MS} days after it was last handed out or used. On
+`bad_cursor`, start the list again without a cursor.
+"""
+_LIMITS = f"""\
+Unless your key has other limits, it may send {DEFAULT_PER_MIN} requests in any {WINDOW_SEC} seconds (`rate_limited`)
+and {DEFAULT_PER_DAY:,} requests per day, Thailand time (`quota_exceeded`). `GET /v1/usage` shows your limits. A read by
+day covers at most {MAX_SPAN_DAYS} days.
+"""
+# The checks in the order in which they run, each with the errors that it can return.
+CHECKS = {
+    "browser": (problems.CROSS_ORIGIN_REFUSED,),
+    "path and method": (problems.NOT_FOUND, problems.METHOD_NOT_ALLOWED),
+    "key": (problems.INVALID_KEY, problems.KEY_REVOKED, problems.AUTH_UNAVAILABLE),
+    "rate limit": (problems.RATE_LIMITED,),
+    "quota": (problems.QUOTA_EXCEEDED,),
+    "permission": (problems.LOOKUP_NOT_ENABLED,),
+    "parameters": (problems.NOT_SUPPORTED, problems.BAD_QUERY),
+    "scope": (problems.SHOP_NOT_IN_SCOPE, problems.PROVIDER_NOT_IN_SCOPE),
+    "cursor": (problems.BAD_CURSOR, problems.MARK_EXPIRED),
+    "existence": (problems.NOT_FOUND,),
 }
 
 
 def order_of_checks() -> str:
     """Return the checks as a numbered list in Markdown."""
-    return "\n".join(
-        f"{number}. {name[0].upper() + name[1:]}: {', '.join(f'`{code}`' for code in codes)}"
-        for number, (name, codes) in enumerate(CHECKS.items(), 1)
-    )
-
-
-_TITLED = re.compile(r"^\*\*([^*]+)\.\*\*\s*", re.MULTILINE)
+    lines = []
+    for number, (check, refusals) in enumerate(CHECKS.items(), 1):
+        codes = ", ".join(f"`{problem.code}`" for problem in refusals)
+        lines.append(f"{number}. {check[0].upper()}{check[1:]}: {codes}")
+    return "\n".join(lines)
 
 
 class Guide(Struct, frozen=True):
@@ -173,18 +196,17 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
     described: Json = json.decode(document(prefix))
     info, components = described["info"], described["components"]
     schemas, parameters = components["schemas"], components["parameters"]
-    introduction, *parts = _TITLED.split(info["description"])
-    titled = dict(zip(parts[::2], parts[1::2], strict=True))
-    titled |= {title: _GUIDES[title.lower()].format_map(_LIMITS) for title in ("Paging", "Limits")}
+    guides = [Guide(part.anchor, part.title, part.text) for part in PARTS]
+    guides += [Guide("guide-paging", "Paging", _PAGING), Guide("guide-limits", "Limits", _LIMITS)]
     endpoints = {operation: _endpoint(operation, described, values) for operation in OPERATIONS}
     return Reference(
         summary=info["summary"],
         version=info["version"],
         prefix=prefix,
         base_url=base_url,
-        introduction=introduction,
+        introduction=DOCUMENT["info"]["introduction"],
         authentication=components["securitySchemes"]["apiKey"]["description"],
-        guides=[Guide(f"guide-{title.lower().replace(' ', '-')}", title, text) for title, text in titled.items()],
+        guides=guides,
         groups=[_group(tag, endpoints) for tag in described["tags"]],
         request_headers=[_parameter("request", parameters[name]) for name in COMMON_PARAMETERS],
         response_headers=_response_headers(described),
