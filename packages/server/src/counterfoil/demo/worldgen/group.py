@@ -5,10 +5,11 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from itertools import groupby
 from typing import NamedTuple
 
-from msgspec import Struct, toml
+from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.demo.worldgen.menu import WORLD, Menu, Package
+from counterfoil.demo.worldgen.brands import BASES, SITES, DemoBase
+from counterfoil.demo.worldgen.menu import Menu, Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion, messaging_user_id, opaque, stream
 from counterfoil.demo.worldgen.records import RawRecord, without_none
 from counterfoil.domain.source_bills import SourceLabel
@@ -31,67 +32,6 @@ TIME_FORMATS: tuple[Callable[[int, tzinfo], str | int], ...] = (
     lambda instant, _: instant // 1000,
 )
 DAY_FORMATS: tuple[Callable[[date], str | None], ...] = (date.isoformat, compact, lambda _: None)
-
-
-class Site(Struct, frozen=True):
-    """A branch of a brand, with its own settings."""
-
-    name: str
-    base: str | None = None
-    closing_time: str = "22:30"
-    timezone: str = "Asia/Bangkok"
-
-
-class Brand(Struct, frozen=True):
-    """A brand and its sites. An independent brand is not a franchise."""
-
-    name: str
-    cuisine: str
-    sites: tuple[Site, ...]
-    independent: bool = False
-
-
-class DemoBase(Struct, frozen=True, kw_only=True):
-    """A membership base, with its relative size. Its members are numbered from 0 in the order of sign-up."""
-
-    weight: float
-    tiers: tuple[tuple[str, str], ...] = ()
-    auto_tiers: bool = False
-    credit_enabled: bool = False
-    older_channels: int = 0
-    numbered_members: bool = False
-    # These depend on the plan.
-    number: int = 0
-    id: str = ""
-    members: int = 0
-
-    def channel(self, *age: int) -> str:
-        """Return the ID of the messaging channel, or of an older one."""
-        return opaque(self.id, "bot", *age)
-
-    def member_id(self, number: int) -> str:
-        """Return a member's internal ID in the POS. It is computed from the number, so it need not be stored."""
-        return f"{self.number + 1}{number:08}" if self.numbered_members else opaque(self.id, "member", number)
-
-    def record(self) -> RawRecord:
-        return {
-            "kind": "base",
-            "id": self.id,
-            "tiers": [{"code": code, "name": name} for code, name in self.tiers],
-            "autoTiers": self.auto_tiers,
-            "creditEnabled": self.credit_enabled,
-            "messagingChannel": self.channel(),
-            "olderMessagingChannels": [self.channel(age) for age in range(self.older_channels)],
-        }
-
-
-class _Data(Struct, frozen=True):
-    bases: dict[str, DemoBase]
-    brands: tuple[Brand, ...]
-
-
-DATA = toml.decode(WORLD, type=_Data)
-SITES = tuple((brand, site) for brand in DATA.brands for site in brand.sites)
 
 
 class Occasion(NamedTuple):
@@ -216,7 +156,7 @@ def _bases(plan: WorldPlan) -> dict[str, DemoBase]:
     for number in range(plan.shops):
         repetition, index = divmod(number, len(SITES))
         if name := SITES[index][1].base:
-            bases[opaque(plan.seed, "base", name, repetition)] = DATA.bases[name]
+            bases[opaque(plan.seed, "base", name, repetition)] = BASES[name]
     sizes = apportion(plan.members, [base.weight for base in bases.values()]) if bases else []
     return {
         id_: replace(base, number=number, id=id_, members=size)

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from datetime import date
 
-from counterfoil.demo.worldgen.group import DemoBase, Group, is_double, person
+from counterfoil.demo.worldgen.brands import DemoBase
+from counterfoil.demo.worldgen.group import Group, is_double, person
 from counterfoil.demo.worldgen.plan import WorldPlan, messaging_user_id, opaque, pick, stream
 from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
 from counterfoil.model.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day, thai_midnight

@@ -1,57 +1,20 @@
 """A shop's menu: bill lines for each way to sell a dish, encoded in advance, so that large worlds are made fast."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from counterfoil.demo.worldgen.offers import BUFFETS, CHOICES, DISHES, EVERYWHERE, SHELVES, Dish, Shelf
 from counterfoil.demo.worldgen.plan import opaque
 from counterfoil.demo.worldgen.records import Number, RawRecord, baht, without_none
 from counterfoil.domain.source_bills import SourceItem, SourceOption
 
-WORLD = (Path(__file__).parent / "world.toml").read_bytes()
 PORTIONS = (1, 1, 1, 1, 1, 1, 2, 2, 3)
 WEIGHTS = (0.35, 0.5, 0.85, 1.2)
 GUESTS = (2, 2, 3, 4, 4, 6)
 TIPS = (20, 40, 50, 100)
-
-
-class Shelf(Struct, frozen=True):
-    """A category of dishes. A deleted category is not listed, but subcategories and bills still refer to it."""
-
-    key: str
-    name: str
-    parent: str | None = None
-    level: int | str | None = None
-    hidden: bool | None = None
-    visible_in: tuple[str, ...] | None = None
-    grouping: bool | None = None
-    deleted: bool = False
-
-
-class Dish(Struct, frozen=True):
-    """A product. Without a `shelf` it has no category. If it is sold by weight, the price is per kilogram."""
-
-    name: str
-    price: int
-    shelf: str | None = None
-    choices: str | None = None
-    by_weight: bool = False
-    vat: bool = True
-
-
-class Offers(Struct, frozen=True):
-    """What the group sells: shelves, dishes and buffet packages by cuisine."""
-
-    shelves: dict[str, tuple[Shelf, ...]]
-    choices: dict[str, tuple[tuple[str, int], ...]]
-    dishes: dict[str, tuple[Dish, ...]]
-    buffets: dict[str, tuple[Dish, ...]]
-
-
-OFFERS = msgspec.toml.decode(WORLD, type=Offers)
 
 
 class Serving(NamedTuple):
@@ -74,16 +37,16 @@ class Menu:
     def __init__(self, shop_id: str, franchise_id: str | None, cuisine: str) -> None:
         self._shop_id = shop_id
         self._franchise_id = franchise_id
-        shelves = OFFERS.shelves[cuisine] + OFFERS.shelves["everywhere"]
+        shelves = SHELVES[cuisine] + SHELVES[EVERYWHERE]
         self._shelves = {shelf.key: shelf for shelf in shelves}
         self.categories = [self._category(shelf) for shelf in self._shelves.values() if not shelf.deleted]
-        dishes = OFFERS.dishes[cuisine] + OFFERS.dishes["everywhere"]
+        dishes = DISHES[cuisine] + DISHES[EVERYWHERE]
         self.servings: list[Serving] = []
         self.legacy_servings: list[Serving] = []
         for dish in dishes:
             self.servings += self._servings_of(dish)
             self.legacy_servings += self._legacy_servings_of(dish)
-        self.packages = [self._package(buffet) for buffet in OFFERS.buffets.get(cuisine, ())]
+        self.packages = [self._package(buffet) for buffet in BUFFETS.get(cuisine, ())]
         # Dishes that are included in a buffet package, and dishes that were ordered and then cancelled.
         self.included = [self._sold(dish, 1, 0, unit_price=0) for dish in dishes[:3]]
         self.cancelled = [self._sold(dish, 1, dish.price * 100, cancelled=True) for dish in dishes]
@@ -95,7 +58,7 @@ class Menu:
             return
         price = dish.price * 100
         yield from (self._sold(dish, qty, price * qty) for qty in PORTIONS)
-        choices = OFFERS.choices[dish.choices] if dish.choices else ()
+        choices = CHOICES[dish.choices] if dish.choices else ()
         for name, extra in choices:
             choice = SourceOption(id=self._id("choice", name), name=name, qty=None if extra == 0 else 1)
             unit_price = dish.price + extra

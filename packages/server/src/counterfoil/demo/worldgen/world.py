@@ -82,7 +82,11 @@ def silent_shop(group: Group) -> DemoShop:
     """Return the shop whose till has stopped: the busiest franchise shop in Thailand or, without one, of all shops."""
     # The demo's examples read the first shop of each franchise, so it must have bills.
     first = {franchise.shop_ids[0] for franchise in group.franchises}
-    others = [shop for shop in group.shops if shop.zone is THAI_TIME and shop.franchise_id and shop.id not in first]
+    others = []
+    for shop in group.shops:
+        is_in_thailand = shop.zone is THAI_TIME
+        if is_in_thailand and shop.franchise_id and shop.id not in first:
+            others.append(shop)
     return max(others or group.shops, key=lambda shop: shop.popularity)
 
 
@@ -101,9 +105,12 @@ def _late_change(sale: Sale, shop: DemoShop, draw: Random) -> SourceBill | None:
 
 def _standing_records(plan: WorldPlan, group: Group, as_of: date) -> Iterator[bytes]:
     """Yield the records that do not belong to a particular day: bases, shops and members."""
-    yield from (_encode(base.record()) for base in group.bases)
-    yield from (_encode(shop.record()) for shop in group.shops)
-    yield from (_encode(member) for member in members(plan, group, as_of))
+    for base in group.bases:
+        yield _encode(base.record())
+    for shop in group.shops:
+        yield _encode(shop.record())
+    for member in members(plan, group, as_of):
+        yield _encode(member)
 
 
 def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[tuple[int, list[Sale]]]:
