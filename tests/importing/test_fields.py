@@ -2,7 +2,8 @@
 
 import pytest
 
-from counterfoil.importing.mapping import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS
+from counterfoil.importing.mapped_fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS
+from counterfoil.importing.mapping import GROUPS
 from counterfoil.ingest.fields import FieldType, known_fields
 
 # Fields that a mapping cannot fill from one column: the kind of record, and lists of objects in a bill.

@@ -7,8 +7,6 @@ from collections.abc import Mapping as Table
 from datetime import timedelta
 from decimal import Decimal
 from difflib import get_close_matches
-from enum import StrEnum
-from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -16,6 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import asdict, fields, force_setattr
 
+from counterfoil.importing.mapped_fields import BILL_FIELDS, LINE_FIELDS, MEMBER_FIELDS, PAYMENT_FIELDS, Cell
 from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sentences import sentence
 from counterfoil.importing.values import DateFormat, NumberFormat, check_zone
@@ -42,21 +41,6 @@ ROWS, PAYMENTS = "rows", "payments"
 SALE, REFUND, VOID, SKIP = "sale", "refund", "void", "skip"
 STATUSES = (SALE, REFUND, VOID, SKIP)
 DURATIONS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
-Cell = StrEnum("Cell", ["TEXT", "NUMBER", "TIME", "DAY", "FLAG", "LIST", "OPTIONS"])
-"""How the cells of a field are read."""
-
-
-def _typed(table: str) -> dict[str, str]:
-    """Return the type of each field of a table."""
-    types: dict[str, str] = {}
-    for kind, names in _FIELDS[table].items():
-        for name in names.split():
-            types[name] = Cell(kind)
-    return types
-
-
-_FIELDS = tomllib.loads((resources.files("counterfoil.importing") / "mapping.toml").read_text("utf-8"))
-BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, MEMBER_FIELDS = map(_typed, ("bill", "line", "payment", "member"))
 NEVER_STORED = frozenset({"name", "nickname", "birthday", "gender", "address", "note", "notes", "photo"})
 """What nobody may map, because the API never returns it and no store keeps it."""
 GROUPS: Final = frozenset({"amounts", "table", "channel"})

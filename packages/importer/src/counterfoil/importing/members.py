@@ -19,7 +19,8 @@ from counterfoil.importing import table_bills
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import format_of_numbers, require_columns
 from counterfoil.importing.export_totals import TOTALS_ROW, is_total_label
-from counterfoil.importing.mapping import MEMBER_FIELDS, Cell, CellSource, ImportMapping, MappedTier
+from counterfoil.importing.mapped_fields import MEMBER_FIELDS, Cell
+from counterfoil.importing.mapping import CellSource, ImportMapping, MappedTier
 from counterfoil.importing.repeated_rows import SAME_ROW
 from counterfoil.importing.results import (
     BaseMissing,

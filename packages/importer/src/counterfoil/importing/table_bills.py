@@ -15,7 +15,8 @@ from counterfoil.importing import headings
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing import values as cell_values
 from counterfoil.importing.checks import RowChecks, check_equal, check_quantities, positive_part, unlisted_status
-from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, Cell, CellSource, ImportMapping, TableMapping
+from counterfoil.importing.mapped_fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
+from counterfoil.importing.mapping import REFUND, SALE, SKIP, VOID, CellSource, ImportMapping, TableMapping
 from counterfoil.importing.repeated_rows import ALL, second_print
 from counterfoil.importing.results import Reason, RowProblem
 from counterfoil.importing.sentences import sentence
@@ -175,7 +176,7 @@ class TableBillConverter:
         self._paid = group.payments
         summed = rows if net.over or not self._mapping.line else line_rows
         try:
-            return reason, self._value("amounts.net", net, mappings.Cell.NUMBER, rows[0], summed)
+            return reason, self._value("amounts.net", net, Cell.NUMBER, rows[0], summed)
         except RowProblem:
             # A bill that is not imported may lack what an imported one must have.
             return reason, None
@@ -242,7 +243,7 @@ class TableBillConverter:
             if name in _NOT_WRITTEN:
                 continue
             row = self._latest_row(name, source, rows) if source.latest else first
-            value = self._value(name, source, mappings.BILL_FIELDS[name], row, rows if source.over else summed)
+            value = self._value(name, source, BILL_FIELDS[name], row, rows if source.over else summed)
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
@@ -255,9 +256,7 @@ class TableBillConverter:
         if net and not net.optional and not is_void and "net" not in record.get("amounts", {}):
             raise first.problem(Reason.NO_AMOUNT, "has no total (amounts.net)")
         if self._mapping.line:
-            record["lines"] = [
-                self._part(self._mapping.line, mappings.LINE_FIELDS, row, (), is_refund) for row in line_rows
-            ]
+            record["lines"] = [self._part(self._mapping.line, LINE_FIELDS, row, (), is_refund) for row in line_rows]
         record["payments"] = self._payments(rows, payment_rows, summed, is_refund=is_refund)
         if not is_void:
             counted = [row for row in line_rows if not self.is_cancelled(row)]
@@ -609,7 +608,7 @@ class TableBillConverter:
             record["void"] = {"reason": reason} if reason else True
 
     def _part(
-        self, table: TableMapping, kinds: dict[str, str], row: TableRow, summed: Sequence[TableRow], is_refund: bool
+        self, table: TableMapping, kinds: dict[str, Cell], row: TableRow, summed: Sequence[TableRow], is_refund: bool
     ) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, source in table.fields.items():
@@ -631,7 +630,7 @@ class TableBillConverter:
             else:
                 own_rows = bill_rows
             for row in own_rows:
-                payment = self._part(table, mappings.PAYMENT_FIELDS, row, summed, is_refund)
+                payment = self._part(table, PAYMENT_FIELDS, row, summed, is_refund)
                 if payment.pop("cancelled", False):
                     continue
                 # If each payment method has its own column, the columns of unused methods are empty or 0.

@@ -20,16 +20,8 @@ from counterfoil.importing.checks import format_of_numbers, require_columns
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, SheetTotals
 from counterfoil.importing.filled_cells import FilledDown
 from counterfoil.importing.headings import may_change_totals
-from counterfoil.importing.mapping import (
-    BILL_FIELDS,
-    SKIP,
-    VOID,
-    Cell,
-    CellSource,
-    ImportMapping,
-    KnownBase,
-    TableMapping,
-)
+from counterfoil.importing.mapped_fields import BILL_FIELDS, LINE_FIELDS, PAYMENT_FIELDS, Cell
+from counterfoil.importing.mapping import SKIP, VOID, CellSource, ImportMapping, KnownBase, TableMapping
 from counterfoil.importing.repeated_rows import leave_out_repeated
 from counterfoil.importing.results import ImportedRecord, ImportFailed, Reason, RejectedRow, RowProblem
 from counterfoil.importing.sentences import sentence
@@ -140,9 +132,9 @@ def _all_cells(mapping: ImportMapping, line_kind: int, *, is_flat: bool) -> Iter
     """Yield all values of a mapping, each with the kind of the table that it is read from."""
     yield from _cells_of_table(BILL, mapping.bill, BILL_FIELDS)
     if mapping.line:
-        yield from _cells_of_table(line_kind, mapping.line, mappings.LINE_FIELDS, has_key=not is_flat)
+        yield from _cells_of_table(line_kind, mapping.line, LINE_FIELDS, has_key=not is_flat)
     for table in mapping.payments:
-        yield from _cells_of_table(PAYMENT if table.key else BILL, table, mappings.PAYMENT_FIELDS)
+        yield from _cells_of_table(PAYMENT if table.key else BILL, table, PAYMENT_FIELDS)
     for rule in (mapping.refund, *mapping.skips):
         if rule:
             yield BILL, MappedCell("", CellSource(columns=(rule.column,), optional=rule.optional), "")
@@ -153,7 +145,7 @@ def _all_cells(mapping: ImportMapping, line_kind: int, *, is_flat: bool) -> Iter
 
 
 def _cells_of_table(
-    kind: int, table: TableMapping, types: dict[str, str], *, has_key: bool = True
+    kind: int, table: TableMapping, types: dict[str, Cell], *, has_key: bool = True
 ) -> Iterator[tuple[int, MappedCell]]:
     if table.key and has_key:
         yield kind, MappedCell("key", table.key, "")
