@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from counterfoil.client import tables
+from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.client.sinks.sql import Sink
+from counterfoil.client.sinks.sqlite import SQLiteSink
 from counterfoil.client.tables import Column, Kind, Table
 
 Json = dict[str, Any]
@@ -110,10 +112,20 @@ def _rows(sink: Sink, table: Table, condition: str = "") -> list[Json]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+def _milliseconds(sink: Sink, instant: str) -> str:
+    match sink:
+        case DuckDBSink():
+            return f"CAST(round(epoch_us({instant}) / 1000.0) AS BIGINT)"
+        case SQLiteSink():
+            return f"CAST(round((julianday({instant}) - 2440587.5) * 86400000) AS INTEGER)"
+        case _:
+            return f"CAST(round(extract(epoch FROM {instant}) * 1000) AS bigint)"
+
+
 def _selected(sink: Sink, column: Column) -> str:
     quoted = f'"{column.name}"'
     if column.kind is Kind.INSTANT:
-        return sink.DIALECT.milliseconds.format(quoted)
+        return _milliseconds(sink, quoted)
     return f"CAST({quoted} AS {sink.DIALECT.types[Kind.TEXT]})" if column.kind is Kind.DAY else quoted
 
 

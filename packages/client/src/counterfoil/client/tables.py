@@ -291,16 +291,10 @@ def _inside(node: JsonStructure, path: Sequence[str]) -> JsonStructure:
 
 
 class Dialect(Struct, frozen=True):
-    """How an engine defines a copy: the types of its columns, its views, SQL with {} for a value, and what it has."""
+    """How an engine defines a copy: the types of its columns, its views, how it writes an instant, and what it has."""
 
     types: Mapping[Kind, str]
     views: Mapping[str, View]
-    # An instant as milliseconds since 1970, the precision of the service's instants.
-    milliseconds: str
-    # The first 15 hexadecimal digits of a string's MD5 digest, as a number.
-    hash_number: str
-    # An exact sum. Depending on the engine, it is a number or text.
-    exact_sum: str = "coalesce(sum({}), 0)"
     # Text in the service's format, as an instant.
     instant: str = "CAST({} AS timestamptz)"
     has_keys: bool = True
@@ -350,30 +344,38 @@ def missing_statements(found: Mapping[str, set[str]], dialect: Dialect) -> Itera
 
 
 def comments(dialect: Dialect) -> Iterator[str]:
-    """Yield the statements that describe the tables, the views and their columns."""
+    """Yield the statements that describe the tables, the views and their columns, if the engine has such."""
+    if not dialect.has_comments:
+        return
     for table in TABLES:
-        yield from (statement for statement in _creation(table, dialect) if statement.startswith("COMMENT"))
+        yield from _comments_on_table(table)
     for name, view in dialect.views.items():
-        yield from (
-            statement for statement in _creation_of_view(name, view, dialect) if statement.startswith("COMMENT")
-        )
+        yield from _comments_on_view(name, view)
 
 
 def _creation(table: Table, dialect: Dialect) -> Iterator[str]:
     key = f", PRIMARY KEY ({', '.join(table.identity)})" if dialect.has_keys else ""
     yield f"CREATE TABLE {table.name} ({definitions(table, dialect.types, constraints=True)}{key})"
     if dialect.has_comments:
-        yield _comment("TABLE", table.name, f"One row per {table.one_row_per}.")
-        for column in table.columns:
-            yield _comment("COLUMN", f'{table.name}."{column.name}"', column.description)
+        yield from _comments_on_table(table)
+
+
+def _comments_on_table(table: Table) -> Iterator[str]:
+    yield _comment("TABLE", table.name, f"One row per {table.one_row_per}.")
+    for column in table.columns:
+        yield _comment("COLUMN", f'{table.name}."{column.name}"', column.description)
 
 
 def _creation_of_view(name: str, view: View, dialect: Dialect) -> Iterator[str]:
     yield f"CREATE VIEW {name} AS {view.sql}"
     if dialect.has_comments:
-        yield _comment("VIEW", name, view.description)
-        for column, description in view.columns.items():
-            yield _comment("COLUMN", f'{name}."{column}"', description)
+        yield from _comments_on_view(name, view)
+
+
+def _comments_on_view(name: str, view: View) -> Iterator[str]:
+    yield _comment("VIEW", name, view.description)
+    for column, description in view.columns.items():
+        yield _comment("COLUMN", f'{name}."{column}"', description)
 
 
 def _comment(kind: str, name: str, text: str) -> str:

@@ -71,27 +71,28 @@ class _Period(Struct, frozen=True):
     shop_ids: Sequence[str] | None = None
     days: DayKind = "calendar"
 
-    @property
-    def day_column(self) -> str:
-        return "b.business_date" if self.days == "business" else "b.bill_date"
+    def values(self) -> list[Any]:
+        """Return the values of `_BILLS_OF_PERIOD`, in its order."""
+        shop_ids = list(self.shop_ids) if self.shop_ids else None
+        return [self.days, shop_ids, shop_ids, self.first_day, self.first_day, self.last_day, self.last_day]
 
-    def conditions(self) -> tuple[list[str], list[Any]]:
-        """Return conditions on `bills AS b`, and their values."""
-        conditions: list[str] = []
-        values: list[Any] = []
-        for operator, day in ((">=", self.first_day), ("<=", self.last_day)):
-            if day is not None:
-                conditions.append(f"{self.day_column} {operator} ?")
-                values.append(day)
-        if self.shop_ids:
-            conditions.append("list_contains(?, b.shop_id)")
-            values.append(list(self.shop_ids))
-        return conditions, values
+
+# The bills that a question is about. Their column `day` is the calendar day or the business day.
+_BILLS_OF_PERIOD = """
+    WITH dated AS (
+        SELECT *, CASE WHEN ? = 'business' THEN business_date ELSE bill_date END AS day FROM bills
+    ), asked AS (
+        SELECT * FROM dated
+        WHERE (CAST(? AS VARCHAR[]) IS NULL OR list_contains(CAST(? AS VARCHAR[]), shop_id))
+            AND (CAST(? AS DATE) IS NULL OR day >= CAST(? AS DATE))
+            AND (CAST(? AS DATE) IS NULL OR day <= CAST(? AS DATE))
+    )
+"""
 
 
 # --- sales -----------------------------------------------------------------------------
 
-_SALES = "bills AS b LEFT JOIN shops AS s ON s.shop_id = b.shop_id"
+_SALES = "asked AS b LEFT JOIN shops AS s ON s.shop_id = b.shop_id"
 _SALES_FIGURES = {
     "bills": "count(*) FILTER (b.status <> 'void')",
     "voids": "count(*) FILTER (b.status = 'void')",
@@ -102,23 +103,25 @@ _SALES_FIGURES = {
 }
 
 
-def _columns_of_sales(day: str) -> dict[SalesGroup, dict[str, str]]:
-    """Return the result columns of each way to group sales. `day` is the column of calendar or of business days."""
-    return {
-        "day": {"day": "b.bill_date"},
-        "business_day": {"businessDay": "b.business_date"},
-        "month": {"month": f"strftime({day}, '%Y-%m')"},
-        "weekday": {"weekday": f"dayname({day})"},
-        "hour": {"hour": "extract(hour FROM CAST(b.local_time AS TIMESTAMP))"},
-        "shop": {"shopId": "b.shop_id", "shopName": "s.shop_name"},
-        "channel": {"channel": "b.channel_code", "channelName": "b.channel_name"},
-        "service_type": {"serviceType": "b.service_type"},
-    }
+# The result columns of each way to group sales. An assistant may combine any four of them, so the statement is made of
+# the columns that it names.
+_COLUMNS_OF_SALES: Mapping[SalesGroup, Mapping[str, str]] = {
+    "day": {"day": "b.bill_date"},
+    "business_day": {"businessDay": "b.business_date"},
+    "month": {"month": "strftime(b.day, '%Y-%m')"},
+    "weekday": {"weekday": "dayname(b.day)"},
+    "hour": {"hour": "extract(hour FROM CAST(b.local_time AS TIMESTAMP))"},
+    "shop": {"shopId": "b.shop_id", "shopName": "s.shop_name"},
+    "channel": {"channel": "b.channel_code", "channelName": "b.channel_name"},
+    "service_type": {"serviceType": "b.service_type"},
+}
+# What groups are sorted by instead of by their result column.
+_SORTED_BY = {"weekday": "isodow(b.day)"}
 
 
 # --- products --------------------------------------------------------------------------
 
-_LINES = "bill_items AS i JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id"
+_LINES = "bill_items AS i JOIN asked AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id"
 _IS_SOLD = "b.status <> 'void' AND NOT coalesce(i.cancelled, false) AND NOT coalesce(i.is_tip, false)"
 
 
@@ -194,8 +197,9 @@ class Questions:
         snapshot, note = self._reader.snapshot()
         shop_ids = filters.get("shop_ids") or ()
         known = {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
-        if unknown := [shop_id for shop_id in shop_ids if shop_id not in known]:
-            raise QueryRefused(f"Shop {unknown[0]!r} is not in this copy. list_shops returns the IDs of all shops.")
+        for shop_id in shop_ids:
+            if shop_id not in known:
+                raise QueryRefused(f"Shop {shop_id!r} is not in this copy. list_shops returns the IDs of all shops.")
         answer = {"filters": {name: json_value(value) or None for name, value in filters.items()}}
         return snapshot, answer | _freshness(snapshot, set(shop_ids) or known) | _selection_and_note(snapshot, note)
 
@@ -264,21 +268,17 @@ class Questions:
         if "day" in criteria and period.days == "business":
             raise QueryRefused("Calendar days and business days cannot be mixed: group by either day or business_day.")
         snapshot, answer = self._begin_period(period, limit)
-        conditions, values = period.conditions()
-        columns_of = _columns_of_sales(period.day_column)
+        values = period.values()
+        totals = snapshot.objects(f"{_BILLS_OF_PERIOD} SELECT {_named(_SALES_FIGURES)} FROM {_SALES}", values)
+        answer["totals"] = totals[0]
         groups: dict[str, str] = {}
         for criterion in criteria:
-            groups |= columns_of[criterion]
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        totals = snapshot.objects(f"SELECT {_named(_SALES_FIGURES)} FROM {_SALES} {where}", values)
-        answer["totals"] = totals[0]
+            groups |= _COLUMNS_OF_SALES[criterion]
         if not groups:
             return answer
-        # Days of the week are not sorted by their names.
-        by_number = {"weekday": f"isodow({period.day_column})"}
-        ordered = [by_number.get(name, sql) for name, sql in groups.items()]
+        ordered = [_SORTED_BY.get(name, sql) for name, sql in groups.items()]
         found = snapshot.objects(
-            f"SELECT {_named(groups | _SALES_FIGURES)} FROM {_SALES} {where} "
+            f"{_BILLS_OF_PERIOD} SELECT {_named(groups | _SALES_FIGURES)} FROM {_SALES} "
             f"GROUP BY {', '.join([*groups.values(), *ordered])} "
             f"ORDER BY {', '.join(f'{sql} NULLS LAST' for sql in ordered)}",
             values,
@@ -303,14 +303,13 @@ class Questions:
         """
         period = _Period(first_day, last_day, shop_ids, days)
         snapshot, answer = self._begin_period(period, limit)
-        conditions, values = period.conditions()
         [kind] = group_by
         group = _PRODUCT_GROUPS[kind]
         products = snapshot.objects(
-            f"SELECT {_named({**group.columns, **group.figures})} FROM {_LINES} {group.joined} "
-            f"WHERE {' AND '.join([_IS_SOLD, *conditions])} GROUP BY {group.keys} "
+            f"{_BILLS_OF_PERIOD} SELECT {_named({**group.columns, **group.figures})} FROM {_LINES} {group.joined} "
+            f"WHERE {_IS_SOLD} GROUP BY {group.keys} "
             f"ORDER BY coalesce(sum(i.line_total), 0) DESC, 1 NULLS LAST, 2, 3, 4",
-            values,
+            period.values(),
         )
         return _answer(answer | {"rule": group.rule}, "products", products, limit, "those with the lowest totals")
 
@@ -328,6 +327,13 @@ class Questions:
         """,
     }
 
+    _FOUND_BILLS = """
+        SELECT * FROM bills
+        WHERE (CAST(? AS VARCHAR[]) IS NULL OR list_contains(CAST(? AS VARCHAR[]), shop_id))
+            AND (CAST(? AS VARCHAR) IS NULL OR id = ?) AND (CAST(? AS VARCHAR) IS NULL OR receipt_number = ?)
+        ORDER BY updated_at DESC
+    """
+
     def find_bill(
         self, bill_id: str | None = None, receipt_number: str | None = None, shop_ids: ShopIds = None
     ) -> Json:
@@ -335,14 +341,8 @@ class Questions:
         if not bill_id and not receipt_number:
             raise QueryRefused("Set bill_id or receipt_number.")
         snapshot, answer = self._begin(bill_id=bill_id, receipt_number=receipt_number, shop_ids=shop_ids)
-        conditions, values = _Period(shop_ids=shop_ids).conditions()
-        for name, value in {"id": bill_id, "receipt_number": receipt_number}.items():
-            if value:
-                conditions.append(f"b.{name} = ?")
-                values.append(value)
-        found = snapshot.objects(
-            f"SELECT * FROM bills AS b WHERE {' AND '.join(conditions)} ORDER BY updated_at DESC", values
-        )
+        shops, wanted, receipt = list(shop_ids) if shop_ids else None, bill_id or None, receipt_number or None
+        found = snapshot.objects(self._FOUND_BILLS, [shops, shops, wanted, wanted, receipt, receipt])
         bills = found[:MAX_BILLS]
         for bill in bills:
             identity = [bill["shop_id"], bill["id"]]
@@ -424,7 +424,8 @@ def _freshness(snapshot: Snapshot, shop_ids: set[str]) -> Json:
     """Return the instant `asOf` up to which a result about these shops has every change, and the incomplete shops."""
     # Shops that have left the key's scope are no longer updated. `asOf` is about them only if there is no other shop.
     left = {shop_id: until for shop_id, until in _shops_that_left(snapshot).items() if shop_id in shop_ids}
-    marks = {shop_id: snapshot.progress.feed.last_complete for shop_id in shop_ids if shop_id not in left} or left
+    others = shop_ids - left.keys()
+    marks = dict.fromkeys(others, snapshot.progress.feed.last_complete) if others else left
     answer = _earliest_and_incomplete(marks, "asOf", "incompleteShops")
     if left:
         answer["shopsThatLeft"] = dict(sorted(left.items())[:MAX_ROWS])

@@ -45,13 +45,19 @@ def _opened(path: Path) -> Any:
 class DuckDBSink(Sink):
     """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
-    DIALECT = Dialect(
-        json_rows.TYPES,
-        DUCKDB_VIEWS,
-        milliseconds="CAST(round(epoch_us({}) / 1000.0) AS BIGINT)",
-        hash_number="CAST('0x' || substr(md5({}), 1, 15) AS HUGEINT)",
-        has_keys=False,
-    )
+    DIALECT = Dialect(json_rows.TYPES, DUCKDB_VIEWS, has_keys=False)
+    DAY_TOTALS = """
+        WITH hashed AS (
+            SELECT *,
+                id || '|' || coalesce(CAST(CAST(round(epoch_us(updated_at) / 1000.0) AS BIGINT) AS VARCHAR), '')
+                    AS id_and_change
+            FROM bills WHERE CAST(? AS DATE) IS NULL OR bill_date >= CAST(? AS DATE)
+        )
+        SELECT shop_id, CAST(bill_date AS VARCHAR), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
+            coalesce(sum(net), 0), coalesce(sum(tip), 0),
+            coalesce(sum(CAST('0x' || substr(md5(id_and_change), 1, 15) AS HUGEINT)), 0)
+        FROM hashed GROUP BY shop_id, bill_date
+    """
     EXISTING = """
         SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
         UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal

@@ -38,12 +38,19 @@ _TYPES = {
 
 class PostgresSink(Sink):
     LOCK_WAIT = "SET lock_timeout = '5s'"
-    DIALECT = Dialect(
-        _TYPES,
-        POSTGRES_VIEWS,
-        milliseconds="CAST(round(extract(epoch FROM {}) * 1000) AS bigint)",
-        hash_number="('x' || substr(md5({}), 1, 15))::bit(60)::bigint",
-    )
+    DIALECT = Dialect(_TYPES, POSTGRES_VIEWS)
+    DAY_TOTALS = """
+        WITH hashed AS (
+            SELECT *,
+                id || '|' || coalesce(CAST(CAST(round(extract(epoch FROM updated_at) * 1000) AS bigint) AS text), '')
+                    AS id_and_change
+            FROM bills WHERE CAST(? AS date) IS NULL OR bill_date >= CAST(? AS date)
+        )
+        SELECT shop_id, CAST(bill_date AS text), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
+            coalesce(sum(net), 0), coalesce(sum(tip), 0),
+            coalesce(sum(('x' || substr(md5(id_and_change), 1, 15))::bit(60)::bigint), 0)
+        FROM hashed GROUP BY shop_id, bill_date
+    """
     EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
 
     _db: psycopg.Connection[tuple[Any, ...]]

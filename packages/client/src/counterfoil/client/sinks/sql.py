@@ -77,12 +77,6 @@ _BILL_KEYS = Table(
     "bill_keys",
     tuple(column for column in BILLS.columns if column.name in (*BILLS.identity, "timestamp", "business_date")),
 )
-# docs/own-client.md has equivalent queries for integrators.
-_DAY_TOTALS = """
-    SELECT shop_id, CAST(bill_date AS {text}), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
-        {net}, {tip}, {hash}
-    FROM bills {days} GROUP BY shop_id, bill_date
-"""
 # The maximum number of pairs of shop ID and bill ID in one statement.
 _PAIRS_PER_STATEMENT = 400
 
@@ -121,6 +115,9 @@ class Sink(ABC):
     DIALECT: layout.Dialect
     # Selects all (table, column) pairs of the copy's tables, at least one pair for each view, and maybe other pairs.
     EXISTING: str
+    # Selects the totals of each shop and day, from a day on that is given twice, or of all bills if it is null. Its
+    # hash is that of `GET /v1/digests`; docs/own-client.md has equivalent queries for integrators.
+    DAY_TOTALS: str
 
     _db: Any
     _parser: JsonRows
@@ -664,21 +661,11 @@ class Sink(ABC):
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
         """Return totals by shop and day, from `since` on. If it is None, include all days and the undated bills."""
-        dialect, text = self.DIALECT, self.DIALECT.types[Kind.TEXT]
-        milliseconds = dialect.milliseconds.format("updated_at")
-        hashed = dialect.hash_number.format(f"id || '|' || coalesce(CAST({milliseconds} AS {text}), '')")
-        statement = _DAY_TOTALS.format(
-            text=text,
-            net=dialect.exact_sum.format("net"),
-            tip=dialect.exact_sum.format("tip"),
-            hash=dialect.exact_sum.format(hashed),
-            days="" if since is None else f"WHERE bill_date >= CAST(? AS {dialect.types[Kind.DAY]})",
-        )
-        rows = self.run(statement, [] if since is None else [since.isoformat()])
-        return {
-            (shop_id, day): ShopDayTotals(bills, voids, Decimal(net), Decimal(tip), str(total))
-            for shop_id, day, bills, voids, net, tip, total in rows
-        }
+        first = None if since is None else since.isoformat()
+        found: dict[tuple[str, str | None], ShopDayTotals] = {}
+        for shop_id, day, bills, voids, net, tip, total in self.run(self.DAY_TOTALS, [first, first]):
+            found[shop_id, day] = ShopDayTotals(bills, voids, Decimal(net), Decimal(tip), str(total))
+        return found
 
 
 def column_names(table: Table, without: str = "") -> str:

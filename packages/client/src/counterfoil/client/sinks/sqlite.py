@@ -42,14 +42,20 @@ class SQLiteSink(Sink):
     """A copy in an SQLite file. SQLite allows several writers, so the lock of a folder prevents a second pull."""
 
     DIALECT = Dialect(
-        _TYPES,
-        SQLITE_VIEWS,
-        milliseconds="CAST(round((julianday({}) - 2440587.5) * 86400000) AS INTEGER)",
-        hash_number="hash_number({})",
-        exact_sum="exact_sum({})",
-        instant="replace(strftime('%Y-%m-%d %H:%M:%f', {}), '.000', '')",
-        has_comments=False,
+        _TYPES, SQLITE_VIEWS, instant="replace(strftime('%Y-%m-%d %H:%M:%f', {}), '.000', '')", has_comments=False
     )
+    # `hash_number` and `exact_sum` are functions below.
+    DAY_TOTALS = """
+        WITH hashed AS (
+            SELECT *,
+                id || '|' || coalesce(CAST(round((julianday(updated_at) - 2440587.5) * 86400000) AS INTEGER), '')
+                    AS id_and_change
+            FROM bills WHERE ? IS NULL OR bill_date >= ?
+        )
+        SELECT shop_id, CAST(bill_date AS TEXT), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
+            exact_sum(net), exact_sum(tip), exact_sum(hash_number(id_and_change))
+        FROM hashed GROUP BY shop_id, bill_date
+    """
     EXISTING = """
         SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
         WHERE listed.type = 'table' UNION ALL SELECT name, '' FROM sqlite_master WHERE type = 'view'
