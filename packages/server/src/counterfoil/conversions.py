@@ -51,11 +51,8 @@ def known_bases(settings: Settings) -> list[KnownBase]:
         found = [] if bootstrap.is_without_store(settings) else bootstrap.store(settings).reads().bases()
     except (StoreUnavailable, StoreMismatch):
         return []
-    return [
-        KnownBase(
-            id=base.provider_id,
-            tiers=tuple(tier.code for tier in base.tiers if tier.code),
-            credit_enabled=base.credit_enabled,
-        )
-        for base in found
-    ]
+    known = []
+    for base in found:
+        tiers = tuple(tier.code for tier in base.tiers if tier.code)
+        known.append(KnownBase(id=base.provider_id, tiers=tiers, credit_enabled=base.credit_enabled))
+    return known

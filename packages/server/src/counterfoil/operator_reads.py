@@ -170,7 +170,8 @@ class OperatorReads(BusinessReads, MemberReads, RequestReads):
         today = as_number(thai_day(now_ms))
         with self._limited("usage") as ask:
             counts = self._counts(ask, today, today)
-        return [counts.get((key.key_id, today), 0) / key.per_day for key in self.keys() if not key.is_revoked(now_ms)]
+        active = [key for key in self.keys() if not key.is_revoked(now_ms)]
+        return [counts.get((key.key_id, today), 0) / key.per_day for key in active]
 
     # --- shops and loads ---------------------------------------------------------
 

@@ -110,8 +110,12 @@ def _list(path: str, parameters: Mapping[str, object]) -> Call:
         day = parameters.get(name)
         if day is not None and (isinstance(day, datetime) or not isinstance(day, date)):
             raise ValueError(f"{name} must be a date, such as date(2026, 7, 1), not {day!r}.")
-    given = ((_PARAMETERS[name], parameters.get(name)) for name in _PARAMETERS)
-    return Call(path, tuple((name, _format(value)) for name, value in given if value is not None))
+    query = []
+    for name, published in _PARAMETERS.items():
+        value = parameters.get(name)
+        if value is not None:
+            query.append((published, _format(value)))
+    return Call(path, tuple(query))
 
 
 def lookup(provider_id: str, messaging_user_id: str) -> Call:

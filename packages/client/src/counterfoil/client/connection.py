@@ -188,10 +188,11 @@ def response_to(
 
 def _with_smallest_limit(call: Call, error: errors.ResponseTooLarge) -> Call:
     """Return the call with a smaller limit, or raise the error if the response cannot be made smaller."""
-    if not any(name == "limit" and int(value) > SMALLEST_LIMIT for name, value in call.query):
+    query = dict(call.query)
+    if int(query.get("limit", 0)) <= SMALLEST_LIMIT:
         raise error
-    smaller = ((name, str(SMALLEST_LIMIT) if name == "limit" else value) for name, value in call.query)
-    return Call(call.path, tuple(smaller))
+    query["limit"] = str(SMALLEST_LIMIT)
+    return Call(call.path, tuple(query.items()))
 
 
 def _error_body(response: HttpResponse) -> _ErrorBody | None:

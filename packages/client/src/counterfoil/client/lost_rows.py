@@ -43,10 +43,12 @@ def count_rows_of_shops_that_left(sink: Sink, state: State) -> None:
     new = left - state.left.keys()
     for shop_id in sorted(new):
         _add(state, shop_id, state.feed.lost)
-    state.incomplete = {shop_id: names for shop_id, names in state.incomplete.items() if shop_id in left}
+    for shop_id in state.incomplete.keys() - left:
+        del state.incomplete[shop_id]
     sink.forget_completeness(state.incomplete)
-    known = {shop_id: rows for shop_id, rows in state.left.items() if shop_id in left}
-    state.left = known | _counts(sink, new)
+    for shop_id in state.left.keys() - left:
+        del state.left[shop_id]
+    state.left |= _counts(sink, new)
 
 
 def accept_losses(sink: Sink, state: State) -> None:

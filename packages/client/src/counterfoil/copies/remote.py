@@ -128,10 +128,11 @@ def pull_progress() -> Iterator[Callable[[Tally], None]]:
 
 def progress_line(tally: Tally) -> str:
     """Return how much was read, what is left of the quota, and what is being read or waited for."""
-    doing = f"waiting for {tally.waiting_for}" if tally.waiting_for else f"reading {tally.reading}"
-    read = counted(tally.members_read, "member") if tally.members_read else counted(tally.bills_read, "bill")
-    left = [] if tally.remaining is None else [f"quota left: {tally.remaining:,}"]
-    return ", ".join([read, *left, doing])
+    parts = [counted(tally.members_read, "member") if tally.members_read else counted(tally.bills_read, "bill")]
+    if tally.remaining is not None:
+        parts.append(f"quota left: {tally.remaining:,}")
+    parts.append(f"waiting for {tally.waiting_for}" if tally.waiting_for else f"reading {tally.reading}")
+    return ", ".join(parts)
 
 
 DIFFERENT, QUOTA_SPENT, UNREACHABLE = 3, 4, 5

@@ -275,15 +275,19 @@ def as_list(value: object) -> list[Any]:
 
 
 def objects(value: object) -> list[Record]:
-    return [element for element in value if isinstance(element, dict)] if value and isinstance(value, list) else []
+    if not value or not isinstance(value, list):
+        return []
+    return [element for element in value if isinstance(element, dict)]
 
 
 def texts(value: object) -> list[str]:
-    return [read for element in as_list(value) if (read := text(element)) is not None]
+    found = [text(element) for element in as_list(value)]
+    return [written for written in found if written is not None]
 
 
 def idents(value: object) -> list[str]:
-    return [read for element in as_list(value) if (read := ident(element)) is not None]
+    found = [ident(element) for element in as_list(value)]
+    return [written for written in found if written is not None]
 
 
 MIDNIGHT_AT_THE_END = "24:00"

@@ -194,8 +194,10 @@ class Program(CommandGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions for a command name, without importing the commands."""
-        named = [command for name, command in registered().items() if name.startswith(incomplete)]
-        items = [CompletionItem(command.name, help=command.summary) for command in named]
+        items = []
+        for name, command in registered().items():
+            if name.startswith(incomplete):
+                items.append(CompletionItem(name, help=command.summary))
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:

@@ -25,6 +25,9 @@ class UserPath(click.Path):
 def refusal(path: str) -> str:
     """Return why a path may not be looked up."""
     # `access` follows the permissions of the folders above.
-    closed = [str(folder) for folder in reversed(Path(path).absolute().parents) if not os.access(folder, os.X_OK)]
-    where = f"the folder {closed[0]}" if closed else "a folder in it"
+    where = "a folder in it"
+    for folder in reversed(Path(path).absolute().parents):
+        if not os.access(folder, os.X_OK):
+            where = f"the folder {folder}"
+            break
     return f"{path} cannot be read: the user {os.geteuid()} may not enter {where}."

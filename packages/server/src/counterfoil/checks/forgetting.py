@@ -407,10 +407,15 @@ class Forgetting:
 
 
 def _has_contact(member: StoredMember, tels: Iterable[str | None], emails: Iterable[str | None]) -> bool:
-    wanted_tels = {same_tel(tel) for tel in tels if tel}
-    wanted_emails = {same_email(email) for email in emails if email}
-    has_tel = member.tel is not None and same_tel(member.tel) in wanted_tels
-    return has_tel or (member.email is not None and same_email(member.email) in wanted_emails)
+    """Return whether the member's phone number or email address is one of these, however they are written."""
+    if member.tel is not None:
+        own_tel = same_tel(member.tel)
+        if any(tel and same_tel(tel) == own_tel for tel in tels):
+            return True
+    if member.email is None:
+        return False
+    own_email = same_email(member.email)
+    return any(email and same_email(email) == own_email for email in emails)
 
 
 def _partner(key: Key, now: int, count: int, disclosed_at: int | None, read_at: int | None) -> PartnerRead:

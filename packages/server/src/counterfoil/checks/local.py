@@ -129,8 +129,9 @@ def moved_store(settings: Settings, problems: Mapping[str, Message | None]) -> F
     problem = next((problem for problem in problems.values() if problem and problem.code == "store_moved"), None)
     if problem is None:
         return None
-    files, folder = {settings.secret_file, settings.store / "secret"}, settings.store.resolve()
-    secrets_here = [str(file) for file in sorted(files) if file.exists() and folder in file.resolve().parents]
+    folder = settings.store.resolve()
+    places = sorted({settings.secret_file, settings.store / "secret"})
+    secrets_here = [str(file) for file in places if file.exists() and folder in file.resolve().parents]
     advice = MOVED_KEEP_SECRET(files=secrets_here) if secrets_here else MOVED
     return failed("store", problem, advice)
 

@@ -21,8 +21,8 @@ VERBS: dict[Verb, tuple[Act, Closing]] = {
     "accept": (Act.DELIVERY_ACCEPTED, "accepted"),
     "discard": (Act.DELIVERY_DISCARDED, "discarded"),
 }
-# A finding tells the latest items of a kind, but no more than so many, in so many characters.
-MOST_TOLD, MAX_TOLD = 3, 120
+# A finding names the latest items of a kind, but no more than so many, in so many characters.
+MOST_NAMED, MAX_CHARACTERS = 3, 120
 
 
 def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], actor: Actor, now: int) -> list[OpenItem]:
@@ -34,10 +34,13 @@ def close_by_hand(settings: Settings, verb: Verb, items: Sequence[OpenItem], act
     changed = []
     for item in items:
         for part in item.parts:
-            is_accepted = verb == "accept"
-            changed.append(replace(part, decision="accepted") if is_accepted else replace(part, closed_by=result))
+            if verb == "accept":
+                changed.append(replace(part, decision="accepted"))
+            else:
+                changed.append(replace(part, closed_by=result))
+    titles = "; ".join(item.title for item in items)
     with closing(bootstrap.store(settings).key_store()) as audit:
-        audit.record(AuditEntry(at=now, act=act, actor=actor, detail="; ".join(item.title for item in items)))
+        audit.record(AuditEntry(at=now, act=act, actor=actor, detail=titles))
     with closing(bootstrap.store(settings).ledger()) as ledger:
         were_open = {part.identity for part in ledger.change_items(changed)}
     return [item for item in items if any(part.identity in were_open for part in item.parts)]
@@ -131,11 +134,11 @@ def open_item_findings(items: Sequence[OpenItem], now: int) -> Iterator[Finding]
 def _latest(items: Sequence[OpenItem]) -> str:
     """Return the files of the latest items and why they are open, without the full stop at the end."""
     newest = sorted(items, key=lambda item: item.number, reverse=True)
-    told = [_told(item).rstrip(".") for item in newest[:MOST_TOLD]]
-    return shorten("; ".join(told), MAX_TOLD, placeholder=" …")
+    texts = [_source_or_reason(item).rstrip(".") for item in newest[:MOST_NAMED]]
+    return shorten("; ".join(texts), MAX_CHARACTERS, placeholder=" …")
 
 
-def _told(item: OpenItem) -> str:
+def _source_or_reason(item: OpenItem) -> str:
     if item.kind in ("rejects", "needs_answers", "not_begun"):
         return item.source
     # The reason why a file is kept begins with its name.

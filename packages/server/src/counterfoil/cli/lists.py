@@ -216,8 +216,11 @@ def _print_line(request: RecordedRequest, labels: Mapping[str, str]) -> None:
 
 def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     headings, values = csv_lines(columns(labels)[1:], [request])
-    named = [(str(heading).replace("_", " "), str(value)) for heading, value in zip(headings, values, strict=True)]
-    terminal.print_fields([("time", second(request.at)), *((name, value) for name, value in named if value)])
+    fields = [("time", second(request.at))]
+    for heading, value in zip(headings, values, strict=True):
+        if value:
+            fields.append((str(heading).replace("_", " "), str(value)))
+    terminal.print_fields(fields)
 
 
 @click.command(cls=Command)

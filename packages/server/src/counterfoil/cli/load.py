@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -34,7 +33,7 @@ from counterfoil.domain.open_items import STANDARD_INPUT, OpenItem
 from counterfoil.ingest import sources
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
-from counterfoil.ingest.sources import File, SourceError, SourceFiles, SourceList
+from counterfoil.ingest.sources import File, Source, SourceError, SourceFiles, SourceList
 from counterfoil.ingest.spool import Spool, own_folder, quarantined
 from counterfoil.ingest.watching import NOT_LOADED, FolderWatch, not_source
 from counterfoil.model.text import printable
@@ -249,8 +248,13 @@ def _load(settings: Settings, given: LoadOptions, copy: File | None, *, is_befor
     quarantine = given.quarantine
     if quarantine and quarantine.exists():
         os.close(own_folder(str(quarantine)))
-    opened = partial(sources.open_source, may_have_other_files=quarantine is not None)
-    records = SourceList([copy if copy and name == "-" else opened(name) for name in given.sources])
+    parts: list[Source] = []
+    for name in given.sources:
+        if copy and name == "-":
+            parts.append(copy)
+        else:
+            parts.append(sources.open_source(name, may_have_other_files=quarantine is not None))
+    records = SourceList(parts)
     report = LoadReport(
         summary=Summary(source=records.name),
         rejects=_rejects_file(settings, given, records.name),

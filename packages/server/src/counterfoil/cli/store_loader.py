@@ -262,9 +262,10 @@ class StoreLoader:
             self._latest.quarantined = [item for item in kept if item.kind in ("quarantined", "needs_answers")]
             self._print(self._latest, loaded)
             # Of the files that are kept, the load has read only those that are damaged.
-            read = {printable(path.name) for path in loaded.damage}
-            load = self._latest.summary.load
-            kept = [replace(item, load=load) if item.source in read else item for item in kept]
+            damaged = {printable(path.name) for path in loaded.damage}
+            for place, item in enumerate(kept):
+                if item.source in damaged:
+                    kept[place] = replace(item, load=self._latest.summary.load)
         self.heartbeat(files, kept)
 
     def _print(self, report: LoadReport, files: FileSet) -> None:

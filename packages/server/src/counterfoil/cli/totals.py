@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from operator import itemgetter
+from typing import Literal
 
 import click
 from msgspec import Struct
@@ -89,16 +90,10 @@ def print_totals(report: TotalsReport, proposed_closing: str | None = None) -> N
     names, rows = _rows(report)
     if len(rows) > 1:
         rows.append(("total", *[""] * (len(names) - 1), *_figures([report])))
-    columns = [
-        ListColumn[tuple[str, ...]](
-            heading,
-            kind="text" if heading in names else "number",
-            terminal=heading,
-            text=itemgetter(place),
-            without=DATA,
-        )
-        for place, heading in enumerate((*names, *_HEADER))
-    ]
+    columns: list[ListColumn[tuple[str, ...]]] = []
+    for place, heading in enumerate((*names, *_HEADER)):
+        kind: Literal["text", "number"] = "text" if heading in names else "number"
+        columns.append(ListColumn(heading, kind=kind, terminal=heading, text=itemgetter(place), without=DATA))
     print_list(columns, rows)
     for note in _notes(report):
         print_wrapped(note)
@@ -175,14 +170,13 @@ def _without_business_day(bills: Mapping[str, int], proposed: str | None) -> str
 
 
 def _not_adding_up(report: TotalsReport) -> Iterator[str]:
-    compared = [(name, of) for name, of in (("payments", report.payments), ("lines", report.lines)) if of.compared]
-    if not compared:
+    if not report.payments.compared and not report.lines.compared:
         yield "The net of these bills cannot be checked: no bill has payments, or lines with totals."
-    for name, of in compared:
-        if of.different:
+    for name, comparison in (("payments", report.payments), ("lines", report.lines)):
+        if comparison.different:
             yield (
-                f"Warning: the net differs from the {name} in {of.different:,} of "
-                f"{counted(of.compared, 'bill')} with {name}:"
+                f"Warning: the net differs from the {name} in {comparison.different:,} of "
+                f"{counted(comparison.compared, 'bill')} with {name}:"
             )
             for bill in report.not_adding_up:
                 if bill.basis == name:

@@ -184,8 +184,10 @@ class Batch:
 
     def touched_shops(self) -> list[int]:
         """Return the numbers of the shops whose bills were written or removed."""
-        shops = {row.shop for row in self.bills.values() if row.body is not None}
-        shops.update(shop for shop, _ in self.removed_bills())
+        shops = {shop for shop, _ in self.removed_bills()}
+        for row in self.bills.values():
+            if row.body is not None:
+                shops.add(row.shop)
         return sorted(shops)
 
     def stale_days(self) -> list[tuple[int, int]]:

@@ -171,7 +171,13 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
     channel, shops_label = _channel_under_facts(bill.channel, facts, is_shops_label=withheld.label)
     recorded = [_restore_withheld(item, index, withheld) for index, item in enumerate(bill.items)]
     items = [_item_under_facts(item, facts) for item in recorded]
-    hidden = [(index, was) for index, (was, now) in enumerate(zip(recorded, items, strict=True)) if was is not now]
+    roots: dict[int, str] = {}
+    categories: dict[int, list[str]] = {}
+    for index, (was, now) in enumerate(zip(recorded, items, strict=True)):
+        if was.root_id and not now.root_id:
+            roots[index] = was.root_id
+        if was.category and was.category != now.category:
+            categories[index] = was.category
     return replace(
         found,
         bill=replace(
@@ -185,13 +191,7 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
         ),
         closed_at=closed_at,
         trading_day=stamp,
-        withheld=_withheld_parts(
-            {index: was.root_id for index, was in hidden if was.root_id and not items[index].root_id},
-            {index: was.category for index, was in hidden if was.category and was.category != items[index].category},
-            withheld.closed,
-            withheld.trading,
-            shops_label,
-        ),
+        withheld=_withheld_parts(roots, categories, withheld.closed, withheld.trading, shops_label),
     )
 
 

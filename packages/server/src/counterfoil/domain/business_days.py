@@ -148,17 +148,24 @@ class SumOfDay(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def sum_of_day(days: Sequence[ComparedDay]) -> SumOfDay:
-    compared = [day for day in days if day.usual is not None]
-    usual = [day.usual for day in compared if day.usual is not None]
+    compared: list[ComparedDay] = []
+    usual: list[Usual] = []
+    without_usual = 0
+    for day in days:
+        if day.usual is not None:
+            compared.append(day)
+            usual.append(day.usual)
+        elif day.bills > 0:
+            without_usual += 1
     return SumOfDay(
         bills=sum(day.bills for day in days),
         voids=_whole([day.voids for day in days]),
         net=_sum([day.net for day in days]),
         compared_bills=sum(day.bills for day in compared),
         compared_net=_sum([day.net for day in compared]),
-        usual_bills=sum(of_day.bills for of_day in usual),
-        usual_net=_sum([of_day.net for of_day in usual]),
-        without_usual=sum(day.usual is None and day.bills > 0 for day in days),
+        usual_bills=sum(of_shop.bills for of_shop in usual),
+        usual_net=_sum([of_shop.net for of_shop in usual]),
+        without_usual=without_usual,
     )
 
 

@@ -74,8 +74,11 @@ class Person(Struct, frozen=True, kw_only=True):
 
     def known_as(self, record: StoredMember) -> "Person":
         """Return the person with the phone number and the email address of his record."""
-        tels = self.tels | ({record.tel} if record.tel else set())
-        emails = self.emails | ({record.email} if record.email else set())
+        tels, emails = set(self.tels), set(self.emails)
+        if record.tel:
+            tels.add(record.tel)
+        if record.email:
+            emails.add(record.email)
         return replace(self, tels=frozenset(tels), emails=frozenset(emails))
 
 

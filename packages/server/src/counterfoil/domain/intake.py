@@ -94,10 +94,12 @@ def alarms_of(intake: Intake, load: DeliveryCounts) -> list[DeliveryDoubt]:
 
 def accepted(intake: Intake) -> Intake:
     """Return the new intake: the operator has accepted the group that raised the alarms, so it counts as normal."""
+    group = intake.alarming
     if any(alarm.measure == "average" for alarm in intake.alarms):
         # From now on both averages are normal, so they are not added up.
-        intake = replace(_with_normal_group(intake, intake.pending), pending=DeliveryCounts(), alarming=intake.alarming)
-    return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
+        intake = _with_normal_group(intake, intake.pending)
+        intake = replace(intake, pending=DeliveryCounts())
+    return _with_normal_group(intake, group) if group else intake
 
 
 def comparable_groups(intake: Intake) -> list[DeliveryCounts]:

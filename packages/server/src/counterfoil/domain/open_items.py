@@ -111,14 +111,17 @@ class OpenItem(Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        lines, unfinished = f"{counted(self.lines or 0, 'line')} of load {self.load}", f"unfinished load {self.load}"
-        others = {
-            "rejects": lines,
-            "unfinished": unfinished,
-            "needs_answers": "needs answers",
-            "not_begun": "load not begun",
-        }
-        what = others.get(self.kind, self.kind)
+        match self.kind:
+            case "rejects":
+                what = f"{counted(self.lines or 0, 'line')} of load {self.load}"
+            case "unfinished":
+                what = f"unfinished load {self.load}"
+            case "needs_answers":
+                what = "needs answers"
+            case "not_begun":
+                what = "load not begun"
+            case "quarantined" | "held":
+                what = self.kind
         return f"item {self.number}: {self.source}, {what}"
 
     def is_due(self, now: int) -> bool:

@@ -186,15 +186,23 @@ def as_stored(facts: ShopFacts) -> ShopFacts:
 def with_settings(facts: ShopFacts, settings: ShopSettings) -> ShopFacts:
     """Return the facts with what the operator sets from now on."""
     given = settings.given()
-    replaced = {name: getattr(facts, name) for name in given if name not in facts.delivered}
-    return replace(facts, **given, delivered={**facts.delivered, **replaced})
+    delivered = dict(facts.delivered)
+    for name in given:
+        # What the record says stays known, however often the operator sets the field.
+        delivered.setdefault(name, getattr(facts, name))
+    return replace(facts, **given, delivered=delivered)
 
 
 def without_settings(facts: ShopFacts, names: Collection[str]) -> ShopFacts:
     """Return the facts in which the shop's record counts again for these fields of `ShopSettings`."""
-    restored = {name: value for name, value in facts.delivered.items() if name in names}
-    kept = {name: value for name, value in facts.delivered.items() if name not in names}
-    return replace(facts, **restored, delivered=kept)
+    restored: dict[str, str | None] = {}
+    still_set: dict[str, str | None] = {}
+    for name, delivered in facts.delivered.items():
+        if name in names:
+            restored[name] = delivered
+        else:
+            still_set[name] = delivered
+    return replace(facts, **restored, delivered=still_set)
 
 
 def settings_kept(delivered: ShopFacts, known: ShopFacts) -> ShopFacts:

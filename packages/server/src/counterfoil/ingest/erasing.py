@@ -159,7 +159,11 @@ def _with_changed_fields(line: bytes, record: dict[str, Any], kept: dict[str, An
     except (msgspec.DecodeError, UnicodeDecodeError):
         # Tills write NaN, which is no JSON.
         return dumps(kept, ensure_ascii=False).encode()
-    return json.encode({name: kept[name] if kept.get(name) != record.get(name) else raw[name] for name in raw})
+    fields: dict[str, Any] = {}
+    for name, written in raw.items():
+        is_changed = kept.get(name) != record.get(name)
+        fields[name] = kept[name] if is_changed else written
+    return json.encode(fields)
 
 
 def _delivered_in(line: bytes) -> str:

@@ -185,9 +185,12 @@ def check_record(record: dict[str, Any], change: Change) -> Findings | None:
 
 def check_bill_without_shop(record: dict[str, Any]) -> Findings | None:
     """Return the unknown and unreadable fields of a bill that cannot be converted, because its shop is not loaded."""
-    values = {"closedAt": _READERS["time"], "tradingDay": _READ_DAY}
-    unreadable = {name for name, read in values.items() if read(record.get(name)) is None}
-    return _checked(record, {name for name in unreadable if not is_nothing(record.get(name))})
+    unreadable = set()
+    for name, read in (("closedAt", _READERS["time"]), ("tradingDay", _READ_DAY)):
+        value = record.get(name)
+        if not is_nothing(value) and read(value) is None:
+            unreadable.add(name)
+    return _checked(record, unreadable)
 
 
 def _checked(record: dict[str, Any], unreadable: set[str]) -> Findings | None:

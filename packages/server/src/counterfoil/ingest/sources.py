@@ -320,22 +320,26 @@ class Folder(FileSet):
     """The source files in a folder."""
 
     def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
-        entries = _entries(path)
-        complete = [(entry, found) for entry, found in entries if not is_unfinished(entry.name)]
-        files = []
-        for entry, found in complete:
-            if stat.S_ISREG(found.st_mode) and SOURCE_RECORDS.accepts(entry.name):
+        files: list[File] = []
+        refused: dict[Path, str] = {}
+        ignored: list[Path] = []
+        unfinished: list[Path] = []
+        for entry, found in _entries(path):
+            if is_unfinished(entry.name):
+                unfinished.append(entry)
+            elif is_special(found.st_mode):
+                refused[entry] = kind_of(found.st_mode)
+            elif stat.S_ISREG(found.st_mode) and SOURCE_RECORDS.accepts(entry.name):
                 files.append(File(entry, found.st_size, partial(open_regular, str(entry))))
+            else:
+                ignored.append(entry)
         super().__init__(printable(path.name), files)
-        self.refused = {entry: kind_of(found.st_mode) for entry, found in complete if is_special(found.st_mode)}
-        if complete and not files and not self.refused and not may_have_other_files:
+        self.refused, self.ignored, self.unfinished = refused, ignored, unfinished
+        if ignored and not files and not refused and not may_have_other_files:
             raise SourceError(
                 f"the folder {path} contains no file whose name ends in {ACCEPTED_NAMES}. To convert an "
                 "export of a POS, use `counterfoil import`."
             )
-        read = {file.path for file in files}
-        self.ignored = [entry for entry, _ in complete if entry not in read and entry not in self.refused]
-        self.unfinished = [entry for entry, _ in entries if is_unfinished(entry.name)]
 
 
 def _total_of(parts: Iterable[Source]) -> int | None:

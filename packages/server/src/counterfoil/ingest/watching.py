@@ -180,11 +180,14 @@ class FolderWatch:
 
     def problem(self) -> str:
         """Return why something that was delivered cannot be taken, or an empty string."""
-        folder = self._spool.folder
-        self._unmoved = {name: last_try for name, last_try in self._unmoved.items() if os.path.lexists(folder / name)}
+        for name in list(self._unmoved):
+            if not os.path.lexists(self._spool.folder / name):
+                del self._unmoved[name]
+        if self._unreadable:
+            return self._unreadable
         reasons = [why for _, _, why in self._unmoved.values()]
-        problems = [self._unreadable, *reasons, *self._unmoved_held, *self._left()]
-        return next((problem for problem in problems if problem), "")
+        problems = [*reasons, *self._unmoved_held, *self._left()]
+        return problems[0] if problems else ""
 
     def carry_out(self) -> None:
         """Load accepted files and move those no longer held. Items change first, so that a killed move is repeated."""

@@ -46,6 +46,7 @@ def still_unknown(before: dict[str, Known], overview: Overview) -> dict[str, Kno
     """Return the problems about which this overview says nothing, because their checks could not run."""
     if overview.is_complete:
         return {}
+    # A check that found nothing wrong has run.
     well = {found.check for found in overview.findings if found.status == "ok"}
     return {name: known for name, known in before.items() if known.check not in well}
 
@@ -57,8 +58,15 @@ def changes(before: dict[str, Known], after: dict[str, Known]) -> list[tuple[Cha
         for change in _changes_of(before.get(name), problem):
             notified = before[name] if change == "resolved" else problem
             found.append((change, notified))
-    found += [("resolved", known) for name, known in before.items() if name not in after]
-    return sorted(found, key=lambda pair: (pair[0] == "resolved", SEVERITY.index(pair[1].severity)))
+    for name, known in before.items():
+        if name not in after:
+            found.append(("resolved", known))
+
+    def urgency(notice: tuple[Change, Known]) -> tuple[bool, int]:
+        change, problem = notice
+        return change == "resolved", SEVERITY.index(problem.severity)
+
+    return sorted(found, key=urgency)
 
 
 def _changes_of(known: Known | None, problem: Known) -> Iterator[Change]:

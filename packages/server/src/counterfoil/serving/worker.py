@@ -26,7 +26,9 @@ def open_log(settings: Settings, schedule: Schedule, stderr: int) -> EventLog:
 
 
 def log_to(descriptor: int, settings: Settings, schedule: Schedule) -> EventLog:
-    is_text = os.isatty(descriptor) if settings.log_format == "auto" else settings.log_format == "text"
+    is_text = settings.log_format == "text"
+    if settings.log_format == "auto":
+        is_text = os.isatty(descriptor)
     line = text_lines(in_colour=is_colourful(descriptor)) if is_text else json_line
     return EventLog(descriptor, SystemClock().now_ms, schedule, line)
 

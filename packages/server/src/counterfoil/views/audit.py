@@ -37,13 +37,19 @@ def changed_values(entry: AuditEntry) -> Iterator[tuple[str, list[FieldValue]]]:
 
 
 def _changes(entry: AuditEntry) -> list[str]:
-    changed = changed_values(entry)
-    return [f"{name}: {' → '.join(value_text(value, '–') for value in values)}" for name, values in changed]
+    changes = []
+    for name, values in changed_values(entry):
+        texts = [value_text(value, "–") for value in values]
+        changes.append(f"{name}: {' → '.join(texts)}")
+    return changes
 
 
 def _shown_changes(entry: AuditEntry) -> list[str]:
-    changed = changed_values(entry)
-    return [f"{name} {' -> '.join(shown_value(name, value) for value in values)}" for name, values in changed]
+    changes = []
+    for name, values in changed_values(entry):
+        texts = [shown_value(name, value) for value in values]
+        changes.append(f"{name} {' -> '.join(texts)}")
+    return changes
 
 
 COLUMNS: Sequence[ListColumn[AuditEntry]] = (

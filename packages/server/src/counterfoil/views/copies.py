@@ -72,11 +72,11 @@ class CopySummary(Struct, frozen=True, rename="camel"):
 def copy_rows(key: Key, found: Sequence[CopyState], shops: Sequence[ShopActivity] | None, now: int) -> list[CopyRow]:
     """Return a row for each list that was read, and for each shop in scope of which nothing was ever read."""
     names = {shop.shop_id: shop.name for shop in shops or () if _covers(key, shop)}
-    by_shop = {
-        copy.shop_id: copy
-        for copy in found
-        if copy.shop_id is not None and (shops is None or copy.shop_id in names or copy.shop_id == key.scope.id)
-    }
+    by_shop: dict[str, CopyState] = {}
+    for copy in found:
+        is_in_scope = shops is None or copy.shop_id in names or copy.shop_id == key.scope.id
+        if copy.shop_id is not None and is_in_scope:
+            by_shop[copy.shop_id] = copy
     of_shops = []
     for shop_id in {**names, **by_shop}:
         name = names.get(shop_id)
@@ -111,11 +111,13 @@ def _is_replaced(row: CopyRow, others: Sequence[CopyRow], now: int) -> bool:
 
 def summary(rows: Sequence[CopyRow]) -> CopySummary:
     counted = worst_first(rows)
+    was_read = any(row.state != "never" for row in counted)
+    times = [row.read_from for row in counted if row.read_from]
     return CopySummary(
-        state=None if all(row.state == "never" for row in counted) else counted[0].state,
+        state=counted[0].state if was_read else None,
         fresh=sum(row.state == "fresh" for row in counted),
         lists=len(counted),
-        read_from=max((row.read_from for row in counted if row.read_from), default=None),
+        read_from=max(times, default=None),
         unit="shops" if all(row.shop_id for row in counted) else "lists",
     )
 

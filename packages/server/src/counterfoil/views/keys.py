@@ -85,7 +85,8 @@ def used_keys(reads: OperatorReads, shops: LoadedShops, now: int) -> list[UsedKe
     found = []
     for key in reads.keys():  # noqa: SIM118 - not a dictionary
         of_key = {day.day: day for day in days if day.key_id == key.key_id}
-        week = [of_key[day].requests if day in of_key else 0 for day in span]
+        requests = {day: of_day.requests for day, of_day in of_key.items()}
+        week = [requests.get(day, 0) for day in span]
         use = KeyUse(
             last_used=last_used.get(key.key_id), last_disclosed=last_disclosed.get(key.key_id), requests_today=week[-1]
         )

@@ -43,9 +43,10 @@ class RequestFollower:
         records, _ = find(self._reads, replace(self._wanted, since=since), None)
         found = [record for record in records if record.position not in self._returned]
         self._returned = {position for position in self._returned if position[0] >= since}
-        self._returned |= {record.position for record in found}
-        # If only late records were found, the next call must not look further back than `_returned` does.
-        self._newest = max([self._newest, *(record.at for record in found)])
+        for record in found:
+            self._returned.add(record.position)
+            # If only late records were found, the next call must not look further back than `_returned` does.
+            self._newest = max(self._newest, record.at)
         return found[::-1]
 
 

@@ -1,5 +1,6 @@
 """The store as a whole: its size, servers and latest load, watched folders, and shops and keys to look at."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -82,19 +83,24 @@ def _near_quota(reads: OperatorReads, keys: Sequence[Key], now: int) -> list[Key
     """Return the keys that have used at least 80 % of today's quota."""
     today = thai_day(now)
     requests = {day.key_id: day.requests for day in reads.days(today, today)}
-    counts = [(key, requests.get(key.key_id, 0)) for key in keys]
-    return [
-        KeyToday(key.key_id, key.label, count, key.per_day)
-        for key, count in counts
-        if count >= NEARLY_USED_UP * key.per_day
-    ]
+    near_quota = []
+    for key in keys:
+        count = requests.get(key.key_id, 0)
+        if count >= NEARLY_USED_UP * key.per_day:
+            near_quota.append(KeyToday(key.key_id, key.label, count, key.per_day))
+    return near_quota
 
 
 def _copies_behind(reads: OperatorReads, keys: Sequence[Key], loaded: Sequence[ShopActivity], now: int) -> int:
     """Return the number of copies that are behind. Keys that replace each other have one copy."""
-    read, by_lineage = reads.copies(), {key.lineage: key for key in keys}
-    rows = (copy_rows(key, read[lineage], loaded, now) for lineage, key in by_lineage.items() if lineage in read)
-    return sum(summary(lists).state == "behind" for lists in rows)
+    copies = reads.copies()
+    latest_keys = {key.lineage: key for key in keys}
+    behind = 0
+    for lineage, key in latest_keys.items():
+        if lineage in copies:
+            lists = copy_rows(key, copies[lineage], loaded, now)
+            behind += summary(lists).state == "behind"
+    return behind
 
 
 FACTS: Sequence[ListColumn[StoreValues]] = (
@@ -138,8 +144,9 @@ def _folders(now: int) -> Sequence[ListColumn[WatchedFolder]]:
 
 def _items(items: Sequence[OpenItem], now: int) -> dict[str, object]:
     since = oldest(items)
+    counts = Counter(item.kind for item in items)
     return {
-        **{kind: sum(item.kind == kind for item in items) for kind in KINDS},
+        **{kind: counts[kind] for kind in KINDS},
         "lines": sum(item.lines or 0 for item in items),
         "oldestAgeMs": None if since is None else max(0, now - since),
     }

@@ -233,9 +233,9 @@ class PostgresUsage(PendingUsage):
                 loop.run_until_complete(asyncio.wait(running, timeout=within))
 
     async def _make_months(self, records: Sequence[RequestRecord]) -> None:
-        for month in {_month(record.at) for record in records} - self._months:
-            at = next(record.at for record in records if _month(record.at) == month)
-            await self._servers.primary(_MONTH, at, within=GATE_SEC)
+        times = {_month(record.at): record.at for record in records}
+        for month in times.keys() - self._months:
+            await self._servers.primary(_MONTH, times[month], within=GATE_SEC)
             self._months.add(month)
 
     def flush(self, within: float = STOP_SAVE_SEC) -> None:
@@ -268,12 +268,16 @@ def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:
 
 def _tally_statements(tally: RequestTally) -> Iterator[tuple[str, list[list[Any]]]]:
     """Yield the statements that write a tally. The statement that must not be repeated comes last."""
-    if progress := tally.progress():
-        passes = [(*read, *astuple(how_far)) for read, how_far in progress.items()]
-        yield _RECORD_PASSES, [list(column) for column in zip(*passes, strict=True)]
-    if tally.errors:
-        errors = [(*counted, count) for counted, count in tally.errors.items()]
-        yield _COUNT_ERRORS, [list(column) for column in zip(*errors, strict=True)]
+    passes = [(*read, *astuple(how_far)) for read, how_far in tally.progress().items()]
+    if passes:
+        yield _RECORD_PASSES, _columns_of(passes)
+    errors = [(*counted, count) for counted, count in tally.errors.items()]
+    if errors:
+        yield _COUNT_ERRORS, _columns_of(errors)
+
+
+def _columns_of(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _total_columns(counts: Mapping[tuple[str, date], int]) -> list[list[Any]]:

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -340,9 +341,10 @@ def _unchanging(folder: Path, name: Name) -> sqlite3.Connection:
 
 
 def _count_rows(connection: sqlite3.Connection) -> dict[str, int]:
-    tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
-    counted = (connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables)  # noqa: S608 - our own table names
-    return dict(zip(tables, counted, strict=True))
+    counts = {}
+    for (table,) in connection.execute(_TABLES).fetchall():
+        (counts[table],) = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608 - our own table names
+    return counts
 
 
 def _reason(error: Exception) -> str:
@@ -570,11 +572,15 @@ def _read_replaced(folder: Path) -> Replaced:
             continue
         if name == "books":
             found.horizon = (rows[0][1] or 0) if rows else 0
-            found.marks = [(mark, at) for of_query in others for mark, at in of_query]
-        else:
-            found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
+            found.marks = list(chain.from_iterable(others))
+            continue
+        for key_id, revoked_at, *_ in rows:
+            if revoked_at is not None:
+                found.revoked[key_id] = revoked_at
         if name == "keys":
-            found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
+            for key_id, _, scheduled_at in rows:
+                if scheduled_at is not None:
+                    found.scheduled[key_id] = scheduled_at
             ((found.store_id,),), found.audit = others
     return found
 

@@ -169,10 +169,13 @@ class SqliteReads(OperatorReads):
         revoked: dict[str, int] = {}
         with suppress(StoreUnavailable, StoreMismatch), self._limited("usage") as ask:
             revoked = dict(ask(REVOCATIONS))
-        return [
-            replace(key, revoked_at=revoked[key.key_id]) if key.revoked_at is None and key.key_id in revoked else key
-            for key in super().keys()  # noqa: SIM118 - not a dictionary
-        ]
+        found = []
+        for key in super().keys():  # noqa: SIM118 - not a dictionary
+            if key.revoked_at is None and key.key_id in revoked:
+                found.append(replace(key, revoked_at=revoked[key.key_id]))
+            else:
+                found.append(key)
+        return found
 
     def problems(self) -> dict[str, Message | None]:
         self._keys_are_locked = False
