@@ -27,7 +27,7 @@ def test_a_new_store_remembers_nothing(store: Store, clock: ManualClock) -> None
 def test_what_is_remembered_is_stored(store: Store, clock: ManualClock) -> None:
     for number in range(3):
         intake = add_load(store, clock)
-        assert intake.judged == number + 1
+        assert intake.groups == number + 1
         assert store.operator_reads().intake() == intake
     alarmed = add_load(store, clock, DeliveryCounts(lines=300, bills=300, undated=150, records={"bill": 300}))
     assert [alarm.measure for alarm in store.operator_reads().intake().alarms] == ["undated"]
@@ -39,7 +39,7 @@ def test_loads_that_end_at_the_same_time_are_all_counted(store: Store, clock: Ma
     with ThreadPoolExecutor(8) as loaders:
         for _ in range(8):
             loaders.submit(add_load, store, clock)
-    assert store.operator_reads().intake().judged == 8
+    assert store.operator_reads().intake().groups == 8
 
 
 def test_a_watched_folder_reports_its_heartbeat_and_its_deliveries(store: Store, clock: ManualClock) -> None:

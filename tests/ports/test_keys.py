@@ -221,20 +221,20 @@ def test_a_successor_has_the_limits_that_the_key_has_when_the_rotation_is_writte
 def test_a_key_that_is_not_as_the_operator_saw_it_is_neither_updated_nor_rotated(
     key_store: KeyStore, store: Store
 ) -> None:
-    changed = key_issuing.update(store.key_store(), "k_1", KeyChanges(per_min=8), 2, OPERATOR, seen=KEY)
+    changed = key_issuing.update(store.key_store(), "k_1", KeyChanges(per_min=8), 2, OPERATOR, shown=KEY)
     with pytest.raises(KeyConflict, match="counterfoil keys show k_1"):
-        key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=KEY)
+        key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 3, OPERATOR, shown=KEY)
     with pytest.raises(KeyConflict):
-        key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, seen=KEY)
+        key_issuing.rotate(key_store, "k_1", secrets.token_bytes, 3, OPERATOR, shown=KEY)
     assert key_store.all() == [changed]
-    assert key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 3, OPERATOR, seen=changed).per_min == 9
+    assert key_issuing.update(key_store, "k_1", KeyChanges(per_min=9), 3, OPERATOR, shown=changed).per_min == 9
 
 
 def test_a_revoked_key_cannot_be_changed_even_if_it_was_revoked_in_the_meantime(key_store: KeyStore) -> None:
     revoked = key_issuing.revoke(key_store, "k_1", 2, OPERATOR)
     for seen in (None, KEY, revoked):
         with pytest.raises(key_issuing.KeyRevoked, match="Issue a new key"):
-            key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 3, OPERATOR, seen=seen)
+            key_issuing.update(key_store, "k_1", KeyChanges(per_min=8), 3, OPERATOR, shown=seen)
     assert key_store.all() == [revoked]
 
 

@@ -160,13 +160,13 @@ def rotate(
     by: Actor,
     revoke_old_at: int | None = None,
     *,
-    seen: Key | None = None,
+    shown: Key | None = None,
     known_successors: Collection[str] = (),
 ) -> Issued:
     """Issue a successor with the same scope, limits and permissions.
 
     The old key stays valid until it is revoked, or until `revoke_old_at` if that is given. If the key has a valid
-    successor that is not in `known_successors`, raise AlreadyRotated. `seen` is as in `update`.
+    successor that is not in `known_successors`, raise AlreadyRotated. `shown` is as in `update`.
     """
     if revoke_old_at is not None:
         _require_future(revoke_old_at, now_ms)
@@ -187,7 +187,7 @@ def rotate(
         unknown = [successor_id for successor_id in valid if successor_id not in known_successors]
         if unknown:
             raise AlreadyRotated(key_id, unknown)
-        _require_unchanged(old, seen)
+        _require_unchanged(old, shown)
         derived = {"created_at": now_ms, "successor_of": key_id, "family": old.lineage, "revokes_at": None}
         successor = _validated(replace(old, key_id=credential.key_id, **derived))
         ending = old if revoke_old_at is None else replace(old, revokes_at=revoke_old_at)
@@ -212,13 +212,13 @@ def _rotation_entries(old: Key, ending: Key, successor: Key, by: Actor) -> list[
 
 
 def update(
-    key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor, seen: Key | None = None
+    key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor, shown: Key | None = None
 ) -> Key:
-    """Change a key. Raise KeyRevoked if it is revoked, or KeyConflict if it is not as the operator saw it (`seen`)."""
+    """Change a key. Raise KeyRevoked if it is revoked, or KeyConflict if it is not as the operator saw it (`shown`)."""
 
     def updated(key: Key) -> Key:
         require_not_revoked(key, now_ms)
-        _require_unchanged(key, seen)
+        _require_unchanged(key, shown)
         return _validated(replace(key, **changes.changed_fields()))
 
     return key_store.change(key_id, updated, Act.KEY_CHANGED, now_ms, by)
@@ -276,8 +276,8 @@ def require_not_revoked(key: Key, now_ms: int) -> None:
         )
 
 
-def _require_unchanged(key: Key, seen: Key | None) -> None:
-    if seen is not None and key != seen:
+def _require_unchanged(key: Key, shown: Key | None) -> None:
+    if shown is not None and key != shown:
         raise KeyConflict(CHANGED_MEANWHILE(key_id=key.key_id))
 
 

@@ -283,7 +283,7 @@ INTAKE_ALARM = FindingKind(
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
     """Yield a warning for each alarm, or an `ok` finding; nothing until the first group of loads is complete."""
-    if not intake.judged:
+    if not intake.groups:
         return
     groups = len(comparable_groups(intake))
     if groups <= MIN_EARLIER_GROUPS and not intake.alarms:

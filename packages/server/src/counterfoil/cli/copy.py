@@ -66,8 +66,8 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> int:
     ):
         rows = source_store.size()
 
-        def on_progress(stage: MoveStage, seen: int, moved: int) -> None:
-            show(f"{stage.value}: {seen:,} of about {rows:,} rows read, {moved:,} moved")
+        def on_progress(stage: MoveStage, read: int, moved: int) -> None:
+            show(f"{stage.value}: {read:,} of about {rows:,} rows read, {moved:,} moved")
 
         entry = audit_entry(Act.STORE_MOVED, f"from {folder.resolve()}")
         switch = CutOver(without_password(database), entry) if cut_over else None

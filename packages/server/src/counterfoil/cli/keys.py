@@ -242,7 +242,7 @@ def update(keyid: str, yes: bool, as_json: bool, **changed: Any) -> None:
                 raise KeyIssuingError(f"{value} Nothing was changed. {advice}")
             terminal.confirm(f"{value} Replace it with {replacement}?")
         # If somebody else changes the key while the operator is being asked, this update is refused.
-        _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, seen=key), as_json)
+        _print_key(key_issuing.update(key_store, keyid, changes, _now(), by, shown=key), as_json)
     for value, replacement in replaced.items():
         terminal.print_note(f"{value} This command has replaced that value with {replacement}.")
 

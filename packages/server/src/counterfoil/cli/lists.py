@@ -218,8 +218,9 @@ def _print_one(request: RecordedRequest, labels: Mapping[str, str]) -> None:
     headings, values = csv_lines(columns(labels)[1:], [request])
     fields = [("time", second(request.at))]
     for heading, value in zip(headings, values, strict=True):
-        if value:
-            fields.append((str(heading).replace("_", " "), str(value)))
+        text = str(value)
+        if text:
+            fields.append((str(heading).replace("_", " "), text))
     terminal.print_fields(fields)
 
 

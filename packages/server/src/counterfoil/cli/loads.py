@@ -183,8 +183,8 @@ def _close(settings: Settings, verb: Verb, items: Sequence[OpenItem], as_json: b
         reports = [now - folder.seen_at for folder in folders if not folder.is_stale(now)]
         moves = "loads the file" if verb == "accept" else "moves the file to quarantine"
         if reports:
-            seen = duration(min(reports))
-            print_note(f"the watcher of the folder {moves} if it is still there. It last reported {seen} ago.")
+            last_report = duration(min(reports))
+            print_note(f"the watcher of the folder {moves} if it is still there. It last reported {last_report} ago.")
         else:
             print_note(f"no watcher is running: start `counterfoil load --watch`, which {moves} if it is still there.")
 

@@ -168,7 +168,7 @@ def _change(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors:
     if not changes:
         return visit.t.gettext("No value was changed, so nothing was saved.")
     wanted = convert(changes, key_issuing.KeyChanges)
-    key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, seen=key)
+    key_issuing.update(key_store, key.key_id, wanted, visit.now, visit.session.actor, shown=key)
     return visit.t.gettext("The change is saved. A running service uses it within a second.")
 
 
@@ -181,7 +181,7 @@ def _rotate(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors:
     overlap, by = OVERLAPS.get(visit.request.form.get("overlap", "")), visit.session.actor
     until = None if overlap is None else visit.now + overlap
     issued = key_issuing.rotate(
-        key_store, key.key_id, secrets.token_bytes, visit.now, by, until, seen=key, known_successors=known
+        key_store, key.key_id, secrets.token_bytes, visit.now, by, until, shown=key, known_successors=known
     )
     return _reveal(visit, issued, issued.replaces)
 

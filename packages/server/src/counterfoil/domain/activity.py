@@ -180,11 +180,11 @@ def _is_delivering(loads: Sequence[int | None], last_bill_at: int, now_ms: int, 
     """
     began: list[int] = []
     forgotten = 0
-    seen: set[int] = set()
+    checked: set[int] = set()
     for load, day_end in zip(loads, _days_before(last_bill_at), strict=True):
-        if load is None or load in seen:
+        if load is None or load in checked:
             continue
-        seen.add(load)
+        checked.add(load)
         if load == UNKNOWN_LOAD:
             return True
         began_at = bills("load_began", load=load)

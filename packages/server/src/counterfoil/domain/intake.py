@@ -60,7 +60,7 @@ class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
     alarming: DeliveryCounts | None = None
     """The group that raised the alarms. It counts as normal once the operator accepts it."""
     alarmed_at: int = field(default=0)
-    judged: int = 0
+    groups: int = field(default=0, name="judged")
     """The number of groups so far. If a load increases it, that load completed a group."""
 
 
@@ -71,7 +71,7 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
     group = intake.pending.plus(load)
     if group.lines < MIN_GROUP_LINES:
         return replace(intake, pending=group)
-    after = replace(intake, pending=DeliveryCounts(), judged=intake.judged + 1)
+    after = replace(intake, pending=DeliveryCounts(), groups=intake.groups + 1)
     alarms = _alarms(intake, group)
     if not alarms:
         return _with_normal_group(after, group)

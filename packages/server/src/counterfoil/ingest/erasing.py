@@ -240,7 +240,7 @@ def files_in(folders: Iterable[Path], on_closed: Callable[[Path, str], object] =
 
     `on_closed` gets each folder that cannot be read, with the reason.
     """
-    seen: set[Path] = set()
+    yielded: set[Path] = set()
 
     def note(error: OSError) -> None:
         on_closed(Path(error.filename), error.strerror or str(error))
@@ -249,8 +249,8 @@ def files_in(folders: Iterable[Path], on_closed: Callable[[Path, str], object] =
         for place, _, names in os.walk(folder, onerror=note):
             for name in sorted(names):
                 path = Path(place) / name
-                if path not in seen and path.is_file() and not path.is_symlink():
-                    seen.add(path)
+                if path not in yielded and path.is_file() and not path.is_symlink():
+                    yielded.add(path)
                     yield path
 
 

@@ -129,7 +129,7 @@ class Spool:
         self._descriptor: int | None = None
         self._is_local = _file_system(folder) in LOCAL_FILE_SYSTEMS
         # The version of each file, and when it was first seen, in milliseconds on the steady clock.
-        self._seen: dict[str, tuple[Version, int]] = {}
+        self._versions: dict[str, tuple[Version, int]] = {}
         # For each user who delivers, the number of the latest turn.
         self._served: dict[int, int] = {}
         # Whether each file in quarantine waits for answers.
@@ -268,7 +268,7 @@ class Spool:
         self.folders = set()
         waiting = []
         for name, found in entries:
-            is_old = steady_ms - self._seen[name][1] >= WAITING_MS
+            is_old = steady_ms - self._versions[name][1] >= WAITING_MS
             is_unfinished = sources.is_unfinished(name)
             if stat.S_ISDIR(found.st_mode):
                 if is_unfinished or name in (DONE, QUARANTINE, HELD):
@@ -285,12 +285,13 @@ class Spool:
 
     def _note_versions(self, entries: Sequence[tuple[str, os.stat_result]], steady_ms: int) -> None:
         """Remember since when each entry is as it is now, and forget entries that are gone."""
-        seen = {}
+        versions = {}
         for name, found in entries:
-            version = _version(found)
-            known = self._seen.get(name)
-            seen[name] = known if known and known[0] == version else (version, steady_ms)
-        self._seen = seen
+            version, since = _version(found), steady_ms
+            if name in self._versions and self._versions[name][0] == version:
+                since = self._versions[name][1]
+            versions[name] = version, since
+        self._versions = versions
 
     def _has_files(self, folder: str) -> bool:
         with suppress(OSError), os.scandir(self.folder / folder) as entries:
@@ -312,7 +313,7 @@ class Spool:
         if sources.is_special(entry.st_mode):
             problem = f"{shown} is {sources.kind_of(entry.st_mode)}. Deliver the file itself."
             return DeliveredFile(name, version, entry.st_uid, problem=problem)
-        is_settled = steady_ms - self._seen[name][1] >= SETTLE_MS
+        is_settled = steady_ms - self._versions[name][1] >= SETTLE_MS
         if os.geteuid() not in (0, entry.st_uid) and not is_settled:
             return None
         try:
@@ -326,7 +327,7 @@ class Spool:
         if _version(os.fstat(file.fileno())) == version and not self._is_being_written(file, is_settled):
             return DeliveredFile(name, version, entry.st_uid, file)
         file.close()
-        if steady_ms - self._seen[name][1] >= STUCK_MS:
+        if steady_ms - self._versions[name][1] >= STUCK_MS:
             self.stuck.add(name)
         return None
 
