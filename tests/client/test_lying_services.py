@@ -222,6 +222,18 @@ def test_a_response_that_trickles_ends_after_some_timeouts(head: bytes, monkeypa
         call(url)
 
 
+def test_a_response_that_trickles_ends_even_if_its_time_was_over_before_a_connection_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("counterfoil.client.connection.MAX_TRIES", 1)
+    monkeypatch.setattr("counterfoil.client.connection.TIMEOUTS_PER_RESPONSE", 0)
+    with (
+        raw_sender(b"content-length: 100000\r\n\r\n", b"x", 0.02) as url,
+        pytest.raises(Unreachable, match="not complete"),
+    ):
+        call(url)
+
+
 def call(url: str) -> None:
     with Client(url, "k", per_min=1_000, timeout_sec=10.0, sleep=lambda _: None) as client:
         client.shops()

@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -304,7 +305,7 @@ class Connection:
         timer = threading.Timer(self._response_sec, self._end, (is_overdue,))
         timer.daemon = True
         timer.start()
-        url, extensions = f"{self._base_url}/{call.path}", {"trace": self._note}
+        url, extensions = f"{self._base_url}/{call.path}", {"trace": partial(self._note, is_overdue)}
         try:
             with self._http.stream("GET", url, params=call.query, extensions=extensions) as response:
                 if response.is_stream_consumed:  # A test's transport returns the whole response at once.
@@ -333,9 +334,10 @@ class Connection:
         self._sockets.shut_down()
         self._http.close()
 
-    def _note(self, event: str, info: dict[str, Any]) -> None:
+    def _note(self, is_overdue: threading.Event, event: str, info: dict[str, Any]) -> None:
         self._sockets.note(event, info)
-        if self._is_closed:
+        # The time may be over before a connection was made.
+        if self._is_closed or is_overdue.is_set():
             self._sockets.shut_down()
 
     def _end(self, is_overdue: threading.Event) -> None:

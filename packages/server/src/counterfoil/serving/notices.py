@@ -8,7 +8,7 @@ its check ran and did not find it, not when the check could not run.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import MsgspecError, json
 from msgspec.structs import replace
@@ -193,13 +193,20 @@ def post(url: str, body: bytes, header: str = "") -> str | None:
         headers[name.strip()] = value.strip()
     # The timeout applies to each read, so a receiver could go on by sending a byte now and then.
     began, sockets = time.monotonic(), OpenSockets()
+
+    def note(event: str, info: dict[str, Any]) -> None:
+        sockets.note(event, info)
+        # The time may be over before a connection was made.
+        if time.monotonic() - began >= POST_SEC:
+            sockets.shut_down()
+
     timer = threading.Timer(POST_SEC, sockets.shut_down)
     timer.start()
     try:
         # Redirects are not followed: the body and the header are meant for one address.
         with (
             httpx.Client(timeout=POST_SEC) as http,
-            http.stream("POST", url, content=body, headers=headers, extensions={"trace": sockets.note}) as response,
+            http.stream("POST", url, content=body, headers=headers, extensions={"trace": note}) as response,
         ):
             return None if response.is_success else f"the receiver responded with status {response.status_code}"
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
