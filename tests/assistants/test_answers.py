@@ -183,7 +183,7 @@ def test_arguments_are_read_as_meant_or_refused_in_one_sentence_and_the_server_k
         ("sales", {"shop_ids": ["nowhere"]}, "list_shops"),
         ("sales", {"first_day": "1793491200"}, "first_day"),
         ("sales", {"first_day": 1793491200}, "first_day"),
-        ("sales", {"group_by": ["colour"]}, "group_by"),
+        ("sales", {"group_by": ["colour"]}, "`group_by` is not valid: 'colour'. Input should be 'day'"),
         ("sales", {"limit": 100_000}, "limit"),
         ("find_bill", {}, "bill_id"),
         ("query", {"sql": "DELETE FROM bills"}, "single SELECT"),

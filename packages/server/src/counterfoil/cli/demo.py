@@ -258,7 +258,10 @@ _FIRST_REQUEST = "listTransactions By day"
 def _requests(settings: Settings, demo: Showcase) -> Iterator[tuple[str, ExampleCall]]:
     for endpoint in demo_reference(settings, demo).endpoints:
         for call in endpoint.calls:
-            yield f"{endpoint.summary}: {call.title.lower()}" if call.title else endpoint.summary, call
+            yield (
+                f"{endpoint.summary.removesuffix('.')}: {call.title.lower()}" if call.title else endpoint.summary,
+                call,
+            )
 
 
 def _quoted_address(settings: Settings, call: ExampleCall) -> str:
