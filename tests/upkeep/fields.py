@@ -64,7 +64,8 @@ def _row(field: Field) -> str:
     names = ["number"] if "number" in names else names
     null = " or null" if _is_nullable(field) else ""
     absent = "" if field.required else ", absent"
-    return f"| `{field.name}` | {' or '.join(names)}{null}{absent} | {field.description} |\n"
+    meaning = field.description.replace("|", "\\|")
+    return f"| `{field.name}` | {' or '.join(names)}{null}{absent} | {meaning} |\n"
 
 
 def _type_name(declared: typing.Any) -> str:

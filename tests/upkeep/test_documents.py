@@ -152,11 +152,18 @@ def test_a_guide_has_short_paragraphs_and_cells_and_is_not_long(page: Path) -> N
 
 
 FIRST_PAGES = [page for page in PAGES if page.parent == ROOT]
+# All pages together, so that a fact replaces another one, or has a reader who needs it more.
+MOST_WORDS_OF_ALL = 65_000
 
 
 @pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.name)
 def test_a_page_beside_the_readme_is_not_long(page: Path) -> None:
     assert len(page.read_text("utf-8").split()) <= MOST_WORDS
+
+
+def test_all_pages_together_are_not_longer_than_their_readers_need() -> None:
+    pages = [*DOCS.glob("**/*.md"), *(page for page in FIRST_PAGES if page.name != "CHANGELOG.md")]
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= MOST_WORDS_OF_ALL
 
 
 # --- what is generated -------------------------------------------------------------
