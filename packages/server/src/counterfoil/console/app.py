@@ -13,8 +13,9 @@ from counterfoil.console.actions import record_proxy_sign_in
 from counterfoil.console.guards import SINGLE_HEADERS, refusal
 from counterfoil.console.imports import IMPORT_PATH, Imports
 from counterfoil.console.layout import ICONS_PATH, SCRIPT_PATH, STYLE_PATH, SignInReason, refusal_page, sign_in_page
+from counterfoil.console.rendering import templates
 from counterfoil.console.sessions import Session, Sessions
-from counterfoil.console.texts import Texts, language_named, preferred
+from counterfoil.console.texts import LANGUAGES, Texts, language_named, preferred, translations
 from counterfoil.console.visit import JSON, ConsoleResponse, ConsoleStore, Visit, redirect
 from counterfoil.domain.audit import Actor
 from counterfoil.machine.addresses import HostNames, is_loopback
@@ -59,7 +60,13 @@ class ConsoleApp:
         }
 
     def open(self) -> None:
-        """Create the private folder of the files that operators bring in. Without it, none can be brought in."""
+        """Prepare everything that pages need, so that a console with a broken template or without texts does not start.
+
+        Without the private folder of the files that operators bring in, none can be brought in.
+        """
+        templates()
+        for language in LANGUAGES:
+            translations(language)
         self._imports.open()
 
     def close(self) -> None:
