@@ -186,11 +186,14 @@ def bars_by_time(bars: Sequence[Bar]) -> dict[int, Bar]:
 def _bar(visit: Visit, use: Use, slot: Slot, conditions: Mapping[str, str]) -> Bar:
     """Return a bar that leads to the requests of its hour or day, if they are still recorded."""
     label, axis = _names(visit.t, use, slot)
-    start, end = local(slot.since), local(slot.until)
-    span = {"since": f"{start:%Y-%m-%dT%H:%M}", "until": f"{end:%Y-%m-%dT%H:%M}"}
-    query = urlencode({**({"key": use.key_id} if use.key_id else {}), **conditions, **span})
-    is_recorded = slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS
-    return Bar(label, axis, slot, f"/requests?{query}" if is_recorded else None, is_open=slot.until > visit.now)
+    address = None
+    if slot.until > visit.now - REQUEST_RECORD_DAYS * DAY_MS:
+        query = {"key": use.key_id} if use.key_id else {}
+        query |= conditions
+        query["since"] = f"{local(slot.since):%Y-%m-%dT%H:%M}"
+        query["until"] = f"{local(slot.until):%Y-%m-%dT%H:%M}"
+        address = f"/requests?{urlencode(query)}"
+    return Bar(label, axis, slot, address, is_open=slot.until > visit.now)
 
 
 def _names(t: Texts, use: Use, slot: Slot) -> tuple[str, str]:

@@ -192,8 +192,17 @@ class NoPage(Struct, frozen=True):
 def problem(visit: Visit, status: int, title: str, message: Message | str) -> ConsoleResponse:
     """Return an error page with header and navigation, or a JSON error if the request was for JSON or CSV."""
     if visit.request.path.endswith((".json", ".csv")):
-        return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": str(message)}) + b"\n")
-    first = "/" + visit.request.path.split("/")[1]
-    name = next((name for name, address in NAVIGATION.items() if address == first), "")
+        body = json.encode({"error": str(message)}) + b"\n"
+        return ConsoleResponse(status=status, content_type=JSON, body=body)
     text = message if isinstance(message, str) else inline(visit.t.message(message))
-    return show(visit, ConsolePage[NoPage](name=name, template="problem"), NoPage(title, text), status=status)
+    page = ConsolePage[NoPage](name=_name_in_navigation(visit.request.path), template="problem")
+    return show(visit, page, NoPage(title, text), status=status)
+
+
+def _name_in_navigation(path: str) -> str:
+    """Return the name of the page that an address is below, or nothing if the navigation does not have it."""
+    first_part = "/" + path.split("/")[1]
+    for name, address in NAVIGATION.items():
+        if address == first_part:
+            return name
+    return ""

@@ -161,16 +161,26 @@ def _in_order(visit: Visit, place: int, column: ListColumn[Any], drawn: list[_Dr
 
 
 def _heading(visit: Visit, column: ListColumn[Any], styles: Mapping[str, str], *, can_sort: bool) -> DrawnHeading:
-    text = visit.t.gettext(column.page)
-    style = " ".join(filter(None, ["number" if column.kind == "number" else "", styles.get(column.name, "")]))
+    text, style = visit.t.gettext(column.page), _style(column, styles)
     # A column without a value has buttons.
-    if not can_sort or (column.value is None and "json" in column.without):
+    has_buttons = column.value is None and "json" in column.without
+    if not can_sort or has_buttons:
         return DrawnHeading(text, style)
-    is_chosen, is_down = visit.query.get("sort") == column.name, visit.query.get("order") == "desc"
-    down = not is_down if is_chosen else column.kind in ("number", "time")
-    address = visit.address(visit.path, sort=column.name, order="desc" if down else None)
-    order = ("descending" if is_down else "ascending") if is_chosen else None
+    order = None
+    leads_down = column.kind in ("number", "time")
+    if visit.query.get("sort") == column.name:
+        order = "descending" if visit.query.get("order") == "desc" else "ascending"
+        leads_down = order == "ascending"
+    address = visit.address(visit.path, sort=column.name, order="desc" if leads_down else None)
     return DrawnHeading(text, style, address, order)
+
+
+def _style(column: ListColumn[Any], styles: Mapping[str, str]) -> str:
+    """Return the classes of a column."""
+    names = ["number"] if column.kind == "number" else []
+    if column.name in styles:
+        names.append(styles[column.name])
+    return " ".join(names)
 
 
 def _cells(headings: Sequence[DrawnHeading], contents: Sequence[Markup]) -> list[DrawnCell]:

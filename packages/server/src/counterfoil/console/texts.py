@@ -57,9 +57,13 @@ def _filled(text: str, values: Mapping[str, object]) -> str:
 
 def preferred(accept_language: str) -> Language:
     """Return the supported language that an Accept-Language header ranks highest, or English if there is none."""
-    named = [(language_named(name), float(rank or 1)) for name, rank in _RANGE.findall(accept_language.lower())]
-    supported = [(language, rank) for language, rank in named if language and rank]
-    return max(supported, key=lambda pair: pair[1], default=("en", 0))[0]
+    best: Language = "en"
+    highest = 0.0
+    for name, quality in _RANGE.findall(accept_language.lower()):
+        language, rank = language_named(name), float(quality or 1)
+        if language and rank > highest:
+            best, highest = language, rank
+    return best
 
 
 def language_named(name: str | None) -> Language | None:

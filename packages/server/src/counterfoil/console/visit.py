@@ -159,8 +159,8 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     def address(self, path: str, **changes: str | None) -> str:
         """Return the address of a page with this request's parameters and these changes. None removes a parameter."""
-        merged = {name: changes.get(name, value) for name, value in {**self.query, **changes}.items()}
-        kept = {name: value for name, value in merged.items() if value}
+        changed = {**self.query, **changes}
+        kept = {name: value for name, value in changed.items() if value}
         return f"{path}?{urlencode(kept)}" if kept else path
 
     def limit(self, most: int) -> int:

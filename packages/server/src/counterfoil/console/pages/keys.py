@@ -32,10 +32,13 @@ class KeysView(Struct, frozen=True, kw_only=True):
 
 
 def read(visit: Visit) -> KeysView:
-    wanted = visit.query.get("show", "active")
-    show = wanted if wanted in SHOWN else "active"
-    found = used_keys(visit.store.reads, lambda: key_parts.loaded_shops(visit), visit.now)
-    cards = {name: [used for used in found if name in _cards_of(used, visit.now)] for name in SHOWN}
+    show = visit.query.get("show", "active")
+    if show not in SHOWN:
+        show = "active"
+    cards: dict[str, list[UsedKey]] = {name: [] for name in SHOWN}
+    for used in used_keys(visit.store.reads, lambda: key_parts.loaded_shops(visit), visit.now):
+        for name in _cards_of(used, visit.now):
+            cards[name].append(used)
     keys = sorted(cards[show], key=lambda used: (-sum(used.week), used.label.lower(), used.key_id))
     counts = {name: len(used) for name, used in cards.items()}
     return KeysView(show=show, counts=counts, keys=keys, names=key_parts.scope_names(visit))

@@ -137,25 +137,33 @@ def read(visit: Visit) -> TodayView:
 
 
 def _usage(visit: Visit) -> tuple[list[DaySum], list[BusyKey]]:
-    today, labels = thai_day(visit.now), visit.store.labels()
+    """Return the requests of each day of the last week, and the busiest keys of yesterday and today."""
+    today = thai_day(visit.now)
     found = visit.store.reads.days(today - timedelta(days=WEEK), today)
+    days = []
+    for day in days_until(today, WEEK + 1):
+        keys_of_day = [of_key for of_key in found if of_key.day == day]
+        requests = sum(of_key.requests for of_key in keys_of_day)
+        errors = sum(of_key.errors for of_key in keys_of_day)
+        refused = sum(of_key.rate_limited + of_key.refused for of_key in keys_of_day)
+        days.append(DaySum(day, requests, errors, refused))
+    return days, _busy_keys(visit, found, today)
 
-    def total(day: date, *names: str) -> int:
-        return sum(getattr(of_key, name) for of_key in found if of_key.day == day for name in names)
 
-    days = [
-        DaySum(day, total(day, "requests"), total(day, "errors"), total(day, "rate_limited", "refused"))
-        for day in days_until(today, WEEK + 1)
-    ]
-    recent = {(of_key.key_id, of_key.day): of_key for of_key in found if of_key.day >= today - timedelta(days=1)}
-    keys = []
+def _busy_keys(visit: Visit, found: Sequence[DayOfKey], today: date) -> list[BusyKey]:
+    """Return the keys with the most requests yesterday, without those that the console has issued for Try it."""
+    yesterday = today - timedelta(days=1)
+    days_of_keys = {(of_key.key_id, of_key.day): of_key for of_key in found}
+    used = {of_key.key_id for of_key in found if of_key.day >= yesterday}
     tried = {key.key_id for key in visit.store.reads.keys() if key.is_for_trying}  # noqa: SIM118 - not a dictionary
-    for key_id in {key_id for key_id, _ in recent} - tried:
-        now, before = (
-            recent.get((key_id, day)) or DayOfKey(key_id=key_id, day=day) for day in (today, today - timedelta(days=1))
-        )
+    labels = visit.store.labels()
+    keys = []
+    for key_id in used - tried:
+        now = days_of_keys.get((key_id, today), DayOfKey(key_id=key_id, day=today))
+        before = days_of_keys.get((key_id, yesterday), DayOfKey(key_id=key_id, day=yesterday))
         keys.append(BusyKey(key_id, labels.get(key_id, ""), now.requests, before.requests, now.errors))
-    return days, sorted(keys, key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))[:MOST_KEYS]
+    keys.sort(key=lambda busy: (-busy.yesterday, -busy.today, busy.key_id))
+    return keys[:MOST_KEYS]
 
 
 PAGE = ConsolePage(name="today", template="today", read=read, shows_service=True, refresh_sec=lambda *_: REFRESH_SEC)
