@@ -552,7 +552,7 @@ def test_the_console_answers_while_the_store_cannot_be_read_and_says_why_once(al
     assert answer.status_code == 503
     assert "The store cannot be read" in answer.text
     assert "Something is wrong:" in alice.page("/")
-    assert "หยุดบริการและกู้คืนไฟล์จากสำเนาสำรอง" in alice.page("/store", **{"accept-language": "th"})
+    assert "หยุดบริการและกู้คืนไฟล์จากข้อมูลสำรอง" in alice.page("/store", **{"accept-language": "th"})
     findings = alice.json("/store.json")["checks"]
     (broken,) = [finding for finding in findings if finding["check"] == "usage"]
     assert broken["status"] == "fail"

@@ -184,6 +184,10 @@ def test_a_thai_page_shows_findings_errors_and_audit_entries_in_thai(console: Ru
     somchai = console.operator("somchai", "th")
     assert "บรรทัดที่ถูกปฏิเสธ 1 บรรทัดจากการนำเข้า 1 ครั้งยังไม่ได้นำเข้า" in somchai.page("/")
     assert "<li>คำขอต่อวัน: 10,000</li>" in somchai.page("/audit")
+    assert (
+        '<span>ชื่อ: somchai</span> <small>+2</small></summary><ul class="changes"><li>บทบาท: ผู้ดูแล</li>'
+        in somchai.page("/audit")
+    )
     assert "ไม่มี id ที่ใช้ได้" in somchai.page("/loads/1")
     assert "แก้ไขคำขอ คำขอเดิมจะล้มเหลวอีก" in somchai.page(f"/keys/{key.split('_')[2]}?tab=errors")
     for path in ("/", "/store"):
@@ -212,7 +216,9 @@ def test_every_act_field_and_permission_has_a_name() -> None:
         revokes_at=2,
         revoked_at=3,
     )
-    assert set(FIELD_NAMES) == {*field_changes(None, key), "successor"}
+    of_shops = {"shop", "closingTime", "franchiseId", "providerId", "timezone"}
+    of_devices_and_loads = {"device", "name", "role", "days", "load", "line", "bills", "members"}
+    assert set(FIELD_NAMES) == {*field_changes(None, key), "successor"} | of_shops | of_devices_and_loads
     assert set(PERMISSION_NAMES) == set(permissions(key))
 
 

@@ -34,7 +34,7 @@ NOW = 1_767_225_600_000
 def silent(count: int) -> Finding:
     message, advice = (
         Message("shops_silent", f"{counted(count, 'shop')} silent."),
-        Message("shops_silent", "Check their tills."),
+        Message("shops_silent.advice", "Check their tills."),
     )
     return Finding("shops", "warn", message, advice, "shops_silent", ids=[f"sh_{number}" for number in range(count)])
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from msgspec import json
 from msgspec.structs import replace
 
-from counterfoil.domain.audit import Act, Actor, AuditEntry
+from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
 from counterfoil.domain.devices import FORGOTTEN_MS, Device
 from counterfoil.model.messages import Message, MessageError
 from counterfoil.ports import AuditedTransaction
@@ -63,7 +63,9 @@ def record_link(store: DeviceStore, device: Device, by: Actor) -> None:
     """Record that a sign-in link was made, and delete devices that ended long ago."""
     # No device stays signed in for longer than that after its last use: see the range of `console_idle_days`.
     store.forget(device.made_at - FORGOTTEN_MS)
-    entry = AuditEntry(at=device.made_at, act=Act.CONSOLE_LINK_MADE, actor=by, detail=described(device))
+    entry = AuditEntry(
+        at=device.made_at, act=Act.CONSOLE_LINK_MADE, actor=by, changes=_facts(device), detail=described(device)
+    )
     store.change(device.device_id, lambda found: found or device, entry)
 
 
@@ -75,7 +77,11 @@ def sign_in(store: DeviceStore, device: Device, token_digest: bytes) -> bool:
         return None if is_refused else device
 
     entry = AuditEntry(
-        at=device.signed_in_at or 0, act=Act.CONSOLE_SIGNED_IN, actor=device.actor, detail=described(device)
+        at=device.signed_in_at or 0,
+        act=Act.CONSOLE_SIGNED_IN,
+        actor=device.actor,
+        changes=_facts(device),
+        detail=described(device),
     )
     return store.change(device.device_id, signed_in, entry, token_digest) is not None
 
@@ -93,7 +99,8 @@ def revoke(store: DeviceStore, device_id: str, now_ms: int, by: Actor, act: Act 
         found.extend([device] if device else [])
         return replace(device, revoked_at=now_ms) if device and device.revoked_at is None else None
 
-    entry = AuditEntry(at=now_ms, act=act, actor=by, detail=f"device {device_id}")
+    changes = {"device": FieldChange(None, device_id)}
+    entry = AuditEntry(at=now_ms, act=act, actor=by, changes=changes, detail=f"device {device_id}")
     store.change(device_id, revoked, entry)
     if not found:
         raise UnknownDevice(
@@ -103,6 +110,13 @@ def revoke(store: DeviceStore, device_id: str, now_ms: int, by: Actor, act: Act 
                 device_id=device_id,
             )
         )
+
+
+def _facts(device: Device) -> dict[str, FieldChange]:
+    """Return what `described` says, for readers of other languages."""
+    facts = {"name": device.name, "role": device.role, "device": device.device_id}
+    changes = {name: FieldChange(None, value) for name, value in facts.items()}
+    return changes | ({"days": FieldChange(None, device.days)} if device.days else {})
 
 
 def described(device: Device) -> str:

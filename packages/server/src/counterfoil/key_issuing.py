@@ -148,8 +148,7 @@ def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: i
 def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms: int, by: Actor) -> Issued:
     """Issue a key for an existing credential."""
     key = Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant))
-    stored = StoredKey(_validated(key), credentials.digest(credential.secret))
-    key_store.add(stored, [_issued(key, now_ms, by)])
+    key_store.add(StoredKey(_validated(key), credentials.digest(credential.secret)), [_issued(key, now_ms, by)])
     return Issued(key, credentials.format_key(credential))
 
 

@@ -123,11 +123,9 @@ def text_line(at_ms: int, event: Event, *, in_colour: bool = False) -> str:
 def _request(event: RequestServed, paint: Paint) -> str:
     status = paint(str(event.status), _status_colour(event.status))
     # Every parameter is shown as {id}, which keeps the column narrow.
-    route, parameter, _ = event.route.partition("{")
-    if parameter:
-        route += "{id}"
-    if event.method != "GET":
-        route = f"{event.method} {route}"
+    path, parameter, _ = event.route.partition("{")
+    route = f"{path}{{id}}" if parameter else path
+    route = route if event.method == "GET" else f"{event.method} {route}"
     key = paint((event.key_id or "-").ljust(KEY_WIDTH), CYAN)
     if event.error:
         result = paint(event.error, RED if event.status >= 500 else YELLOW)

@@ -609,11 +609,8 @@ def bound(host: str, port: int, prefix: str = "") -> socket.socket:
     try:
         return bound_socket(host, port)
     except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno == errno.EADDRINUSE:
-            reason = "the port is in use"
-        other = "host"
-        if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            other = "port (0 turns the admin listener off)" if prefix == "admin-" else "port"
+        reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        turned_off = " (0 turns the admin listener off)" if prefix == "admin-" else ""
+        other = f"port{turned_off}" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "host"
         advice = f"Choose another with --{prefix}{other}."
         raise SettingsError(f"cannot listen on {host}:{port}: {reason}. {advice}") from None

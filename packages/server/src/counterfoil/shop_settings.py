@@ -185,7 +185,8 @@ def change_shops(ledger: LoadLedger, audit: KeyStore, planned: ShopChanges, now_
     for change in planned.changed:
         fields = change.fields()
         detail = _described(change, fields)
-        audit.record(AuditEntry(at=now_ms, act=Act.SHOP_CHANGED, actor=by, changes=fields, detail=detail))
+        shown = {"shop": FieldChange(None, change.shop_id), **fields}
+        audit.record(AuditEntry(at=now_ms, act=Act.SHOP_CHANGED, actor=by, changes=shown, detail=detail))
     if not planned.changed:
         return []
     changes = [SetShop(change.shop_id, change.settings, change.reset) for change in planned.changed]

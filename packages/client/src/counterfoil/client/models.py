@@ -47,10 +47,8 @@ def _annotation(field: resources.Field) -> Any:
     elif get_origin(value) is Literal and len(get_args(value)) > 1:
         # A value that the service adds later must not be an error, except where it distinguishes elements of the feed.
         value = str
-    if field.many:
-        value = list[value]
-    if type(None) in get_args(field.declared):
-        value = value | None
+    value = list[value] if field.many else value
+    value = value | None if type(None) in get_args(field.declared) else value
     return value if field.required else NotRequired[value]
 
 

@@ -122,24 +122,19 @@ def _print_report(report: Report, as_json: bool) -> None:
 
 def _summary(report: Report) -> str:
     """Return sentences that say what was compared, with which result, and what was not compared."""
-    requests = counted(report.result.tally.requests, "request")
+    found, requests = report.differences, counted(report.result.tally.requests, "request")
     if report.deep:
         subject = f"every row of {counted(len(COMPARED_TABLES), 'table')} compared in {requests}"
     else:
         subject = f"{counted(report.result.days, 'day')} compared in {requests}"
-    return f"{subject}: {_result(report)} {_limits(report)}".rstrip()
-
-
-def _result(report: Report) -> str:
-    found = report.differences
-    if not found:
-        return "no differences." if report.is_equal else "no differences so far."
-    unit = "table" if report.deep else "day"
-    if len(found) == 1:
-        differs, was_fixed = f"1 {unit} differs from the service.", " It was fixed."
+    if found:
+        differing = counted(len(found), "table" if report.deep else "day")
+        differ = f"{differing} {'differs' if len(found) == 1 else 'differ'}"
+        fixed = " It was fixed." if len(found) == 1 else " All were fixed."
+        result = f"{differ} from the service.{fixed if found[0].is_fixed else ''}"
     else:
-        differs, was_fixed = f"{counted(len(found), unit)} differ from the service.", " All were fixed."
-    return differs + (was_fixed if found[0].is_fixed else "")
+        result = "no differences." if report.is_equal else "no differences so far."
+    return f"{subject}: {result} {_limits(report)}".rstrip()
 
 
 def _limits(report: Report) -> str:

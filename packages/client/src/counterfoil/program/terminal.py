@@ -55,12 +55,10 @@ def echo(text: str = "", *, err: bool = False, **styles: Any) -> None:
 
 def print_wrapped(text: str, hanging: int = 0, *, err: bool = False, **styles: Any) -> None:
     """Print a text. On a terminal, it is wrapped between words, and its other lines are indented by `hanging` cells."""
-    if styles:
-        text = style(text, **styles)
-    if not is_terminal(sys.stderr if err else sys.stdout):
-        echo(text, err=err)
-        return
-    for line in wrapped(text, hanging):
+    styled = style(text, **styles) if styles else text
+    stream = sys.stderr if err else sys.stdout
+    lines = wrapped(styled, hanging) if is_terminal(stream) else [styled]
+    for line in lines:
         echo(line, err=err)
 
 
@@ -172,10 +170,7 @@ def print_list(
 def _print_blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     for title, about, *others in cells:
         print_wrapped(f"{style(title, bold=True)}{COLUMN_GAP}{about}", BLOCK_INDENT)
-        parts = []
-        for name, value in zip(names[2:], others, strict=True):
-            if value:
-                parts.append(f"{name} {value}")
+        parts = [f"{name} {value}" for name, value in zip(names[2:], others, strict=True) if value]
         print_wrapped(" " * BLOCK_INDENT + " · ".join(parts), BLOCK_INDENT, dim=True)
 
 

@@ -63,7 +63,7 @@ _SHOP, _STATE = "shop", "state"
 _ROLES_OF_TIMES = ("datetime", "time", "tradingDay")
 # What joins the names of columns in an answer, such as `Total + Tip` or `sum of Amount`.
 _PARTS = re.compile(r" [+-] |sum of ")
-_MARKS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe"}
+_MARKS = {",": sentence("comma"), ";": sentence("semicolon"), "\t": sentence("tab"), "|": sentence("pipe")}
 
 
 def form(
@@ -678,8 +678,8 @@ def _about(table: ExportTable, reading: ExportReading) -> str:
     file = table.file
     written = ""
     if isinstance(file, CsvFile):
-        delimiter = _MARKS.get(file.delimiter, file.delimiter)
-        written = f", {file.encoding}, {delimiter}"
+        mark = _MARKS.get(file.delimiter, file.delimiter)
+        written = sentence(", {encoding}, {mark}", encoding=file.encoding, mark=mark)
     values = {
         "table": table.name,
         "rows": f"{len(table.rows):,}",

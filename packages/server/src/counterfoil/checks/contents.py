@@ -349,20 +349,17 @@ FOLDER_SILENT = FindingKind(
 )
 
 
-def _kind_of(folder: WatchedFolder, now: int, silent_after_min: int) -> FindingKind:
-    if folder.is_stale(now):
-        return WATCHER_STOPPED if folder.is_stopped else WATCHER_UNSEEN
-    if folder.problem:
-        return FOLDER_STUCK
-    if folder.is_silent(now, silent_after_min):
-        return FOLDER_SILENT
-    return FOLDER_WATCHED if folder.files or folder.quarantined else FOLDER_NEW
-
-
 def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min: int) -> Iterator[Finding]:
     for folder in folders:
-        kind = _kind_of(folder, now, silent_after_min)
-        at = folder.seen_at if kind in (WATCHER_STOPPED, WATCHER_UNSEEN) else folder.delivered_at
+        at = folder.delivered_at
+        if folder.is_stale(now):
+            kind, at = WATCHER_STOPPED if folder.is_stopped else WATCHER_UNSEEN, folder.seen_at
+        elif folder.problem:
+            kind = FOLDER_STUCK
+        else:
+            is_new = not (folder.files or folder.quarantined)
+            well = FOLDER_NEW if is_new else FOLDER_WATCHED
+            kind = FOLDER_SILENT if folder.is_silent(now, silent_after_min) else well
         yield kind(
             subject=folder.name,
             since=UNSET if kind in (FOLDER_NEW, FOLDER_WATCHED) else from_ms(at, UTC),

@@ -63,7 +63,7 @@ class FindingKind(Struct, frozen=True, kw_only=True):
     def _advice(self) -> Message:
         if isinstance(self.advice, Message):
             return self.advice
-        return Message(self.code, self.advice) if self.advice else NOTHING
+        return Message(f"{self.code}.advice", self.advice) if self.advice else NOTHING
 
 
 def failed(check: str, problem: Message, advice: Message = NOTHING) -> Finding:

@@ -6,7 +6,7 @@ from contextlib import closing
 from msgspec import Struct
 
 from counterfoil import bootstrap
-from counterfoil.domain.audit import Act, Actor, AuditEntry
+from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
 from counterfoil.domain.loads import LoadRow
 from counterfoil.domain.undo import KeyThatRead, LoadedBill, UndoPreview, preview, reads_of_shops
 from counterfoil.operator_reads import BILLS_PER_READ, OperatorReads
@@ -65,7 +65,8 @@ class Undo(Struct):
         how = "removed" if void_reason is None else "made void"
         detail = f"the bills that load {self.number} added are {how}"
         with closing(bootstrap.store(self.settings).key_store()) as audit:
-            audit.record(AuditEntry(at=now, act=Act.LOAD_UNDONE, actor=actor, detail=detail))
+            changes = {"load": FieldChange(None, self.number), "bills": FieldChange(None, how)}
+            audit.record(AuditEntry(at=now, act=Act.LOAD_UNDONE, actor=actor, changes=changes, detail=detail))
         with closing(bootstrap.store(self.settings).ledger()) as ledger:
             return take_back(self._reads, ledger, self.number, self._horizon, void_reason)
 

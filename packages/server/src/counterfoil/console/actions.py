@@ -34,7 +34,7 @@ from counterfoil.console.pages import undo as undo_page
 from counterfoil.console.pages.key import OVERLAPS, key_version
 from counterfoil.console.visit import ConsolePage, ConsoleResponse, FormResult, NotFound, Visit, number_in
 from counterfoil.domain.access import TRY_LABEL, TRY_MS, Key, Scope
-from counterfoil.domain.audit import Act, Actor, AuditEntry
+from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange
 from counterfoil.domain.open_items import Verb, joined
 from counterfoil.ingest.lines import Reject, original_line, parse_reject
 from counterfoil.model.calendar import DAY_MS
@@ -187,16 +187,16 @@ def _rotate(visit: Visit, key_store: key_issuing.KeyStore, key: Key, successors:
 
 
 def _revoke(visit: Visit, key_store: key_issuing.KeyStore, key: Key, _: list[str]) -> str:
-    form, later = visit.request.form, visit.now + DAY_MS
     # Somebody types the label on a phone in a hurry, so capitals and spaces do not matter.
-    entered, label, key_id = (
-        text.casefold().split() for text in (form.get("confirm", ""), key.label or key.key_id, key.key_id)
-    )
-    if entered not in (label, key_id):
+    form = visit.request.form
+    entered = form.get("confirm", "").casefold().split()
+    names = [name.casefold().split() for name in (key.label, key.key_id) if name]
+    if entered not in names:
         raise InvalidForm(visit.t.gettext("That is not the label of this key, so nothing was done."))
     if form.get("when") != "later":
         key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
         return visit.t.gettext("The key is revoked. A running service refuses it within a second.")
+    later = visit.now + DAY_MS
     if key.revokes_at is not None and key.revokes_at <= later:
         raise key_issuing.KeyConflict(key_issuing.CHANGED_MEANWHILE(key_id=key.key_id))
     key_issuing.schedule_revocation(key_store, key.key_id, later, visit.now, visit.session.actor)
@@ -247,16 +247,18 @@ _NOT_OPEN = translatable("Item %(number)s is not open any more.")
 
 def close_item(visit: Visit, verb: Verb) -> ConsoleResponse:
     """Close an open item by hand, or let the watcher load a held file or move it to quarantine."""
-    t, number = visit.t, int(visit.values["number"])
-    found = [item for item in joined(visit.store.reads.open_items()) if item.number == number and verb in item.verbs]
+    number = int(visit.values["number"])
+    open_items = joined(visit.store.reads.open_items())
+    found = [item for item in open_items if item.number == number and verb in item.verbs]
     # Somebody else may have closed it since it was read.
-    closed = close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now) if found else []
-    text = t.gettext(_CLOSED[verb] if closed else _NOT_OPEN, number=number)
+    if found and close_by_hand(visit.settings, verb, found, visit.session.actor, visit.now):
+        status, outcome = 200, FormResult(visit.t.gettext(_CLOSED[verb], number=number), "good")
+    else:
+        status, outcome = 409, FormResult(visit.t.gettext(_NOT_OPEN, number=number), "warn")
     # The item has no page any more, so the links of the answer lead to the list.
-    visit = replace(visit, path="/loads")
-    outcome, status = (FormResult(text, "good"), 200) if closed else (FormResult(text, "warn"), 409)
-    view = loads_page.read(visit)
-    return show(visit, loads_page.PAGE, view, status=status, outcome=outcome, as_json="/loads.json")
+    shown = replace(visit, path="/loads")
+    view = loads_page.read(shown)
+    return show(shown, loads_page.PAGE, view, status=status, outcome=outcome, as_json="/loads.json")
 
 
 def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
@@ -359,9 +361,16 @@ def look_up_member(visit: Visit) -> ConsoleResponse:
         return show(visit, find_page.PAGE, find_page.read(visit), status=422, outcome=FormResult(text, "warn"))
     view = member_page.look_up(visit, entered)
     # The audit entry is written before anything is shown. If it cannot be written, nothing is shown.
-    detail = f"{counted(len(view.found), 'member')} found"
+    members = len(view.found)
+    entry = AuditEntry(
+        at=visit.now,
+        act=Act.MEMBER_LOOKED_UP,
+        actor=visit.session.actor,
+        changes={"members": FieldChange(None, members)},
+        detail=f"{counted(members, 'member')} found",
+    )
     with closing(bootstrap.store(visit.settings).key_store()) as audit:
-        audit.record(AuditEntry(at=visit.now, act=Act.MEMBER_LOOKED_UP, actor=visit.session.actor, detail=detail))
+        audit.record(entry)
     if not view.found:
         text = visit.t.gettext("No member is known by what you entered, on no bill either.")
         return show(visit, find_page.PAGE, find_page.read(visit), status=404, outcome=FormResult(text, "warn"))
@@ -380,9 +389,15 @@ def reveal_line(visit: Visit) -> ConsoleResponse:
         )
         return show(visit, loads_page.ONE_LOAD, view, status=404, outcome=FormResult(missing, "warn"))
     # The audit entry is written before the text is shown. If it cannot be written, the text is not shown.
-    detail = f"load {view.load.number}, line {line}"
+    entry = AuditEntry(
+        at=visit.now,
+        act=Act.REJECT_REVEALED,
+        actor=visit.session.actor,
+        changes={"load": FieldChange(None, view.load.number), "line": FieldChange(None, int(line))},
+        detail=f"load {view.load.number}, line {line}",
+    )
     with closing(bootstrap.store(visit.settings).key_store()) as audit:
-        audit.record(AuditEntry(at=visit.now, act=Act.REJECT_REVEALED, actor=visit.session.actor, detail=detail))
+        audit.record(entry)
     text = original_line(found.record, found.record_base64).decode("utf-8", "backslashreplace")
     revealed = loads_page.RevealedLine(line, text[:MAX_SHOWN])
     return show(visit, loads_page.ONE_LOAD, replace(view, revealed=revealed))

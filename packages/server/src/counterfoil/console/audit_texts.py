@@ -44,21 +44,39 @@ ACT_NAMES: Final = {
     "store_restored": translatable("store restored"),
     "tables_distributed": translatable("tables distributed"),
 }
+# Values that are words of Counterfoil, by the field that has them.
+_WORDS: Final = {
+    "bills": {"removed": translatable("removed"), "made void": translatable("made void")},
+    "role": {"reader": translatable("reader"), "operator": translatable("operator")},
+}
 _VIA_NAMES: Final = {
     "automatic": translatable("automatic"),
     "cli": translatable("command line"),
     "console": translatable("console"),
 }
 FIELD_NAMES: Final = {
+    "bills": translatable("bills"),
+    "closingTime": translatable("closing time"),
+    "days": translatable("days"),
+    "device": translatable("device"),
+    "franchiseId": translatable("franchise ID"),
     "label": translatable("label"),
+    "line": translatable("line"),
+    "load": translatable("load"),
+    "members": translatable("members"),
+    "name": translatable("name"),
     "perDay": translatable("requests per day"),
     "perMin": translatable("requests per 60 seconds"),
     "permissions": translatable("permissions"),
+    "providerId": translatable("base ID"),
     "revokedAt": translatable("revoked at"),
     "revokesAt": translatable("works until"),
+    "role": translatable("role"),
     "scope": translatable("scope"),
+    "shop": translatable("shop"),
     "successor": translatable("successor"),
     "successorOf": translatable("successor of"),
+    "timezone": translatable("time zone"),
 }
 
 
@@ -95,4 +113,6 @@ def _value_text(t: Texts, names: ScopeNames, field: str, value: FieldValue) -> s
         return scope_text(t, names, kind, identifier)
     if field == "permissions" and isinstance(value, list):
         return ", ".join(t.gettext(PERMISSION_NAMES.get(permission, permission)) for permission in value)
+    if field in _WORDS and isinstance(value, str):
+        return t.gettext(_WORDS[field].get(value, value))
     return shown_value(field, value, "–")

@@ -13,7 +13,6 @@ from decimal import Decimal
 from statistics import median
 
 from msgspec import Struct, json
-from msgspec.structs import replace
 
 from counterfoil.domain.activity import WEEKS
 from counterfoil.domain.changes import NO_DAY
@@ -107,12 +106,11 @@ class TradingDays(Struct, frozen=True):
             return None
         known_voids = [count for count in voids if count is not None]
         known_nets = [net for net in nets if net is not None]
-        usual = Usual(bills=float(median(bills)), voids=None, net=None)
-        if len(known_voids) == len(bills):
-            usual = replace(usual, voids=float(median(known_voids)))
-        if len(known_nets) == len(bills):
-            usual = replace(usual, net=median(known_nets))
-        return usual
+        return Usual(
+            bills=float(median(bills)),
+            voids=float(median(known_voids)) if len(known_voids) == len(bills) else None,
+            net=median(known_nets) if len(known_nets) == len(bills) else None,
+        )
 
 
 def by_shop(days: Iterable[DayOfShop]) -> dict[str, TradingDays]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field, json
-from msgspec.structs import replace
 
 from counterfoil.domain.changes import NO_DAY, EncodedBill
 from counterfoil.domain.replacements import StoredBill
@@ -158,24 +157,21 @@ class DeliverySketch(Struct):
     ) -> None:
         if len(self._examples[change]) >= MAX_BILLS:
             return
-        shown = PreviewedBill(
-            shop_id=bill.shop_id,
-            bill_id=bill.bill_id,
-            change=change,
-            closed_at=bill.closed_at,
-            status=delivered.status,
-            lines=delivered.lines,
-            net=_net_text(delivered),
-        )
-        if before:
-            shown = replace(
-                shown,
-                stored_day=before.bill_date,
-                stored_status=before.status,
-                stored_lines=before.lines,
-                stored_net=_net_text(before),
+        self._examples[change].append(
+            PreviewedBill(
+                shop_id=bill.shop_id,
+                bill_id=bill.bill_id,
+                change=change,
+                closed_at=bill.closed_at,
+                status=delivered.status,
+                lines=delivered.lines,
+                net=_net_text(delivered),
+                stored_day=before.bill_date if before else None,
+                stored_status=before.status if before else None,
+                stored_lines=before.lines if before else None,
+                stored_net=_net_text(before) if before else None,
             )
-        self._examples[change].append(shown)
+        )
 
     def preview(self, bills: int, now_ms: int) -> DeliveryPreview:
         """Return the preview of a delivery that has so many bills. Of very many days, it has the latest."""

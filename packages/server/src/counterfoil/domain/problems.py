@@ -130,7 +130,7 @@ _BY_CODE = {problem.code: problem for problem in TABLE}
 def what_to_do(code: str) -> Message:
     """Return what a client should do about an error code, which is empty if the code is unknown."""
     problem = _BY_CODE.get(code)
-    return Message(code, problem.action) if problem else NOTHING
+    return Message(f"error.{code}.action", problem.action) if problem else NOTHING
 
 
 class Refused(Exception):

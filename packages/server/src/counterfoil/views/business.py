@@ -159,7 +159,7 @@ BILLS: Sequence[ListColumn[ListedBill]] = (
     ListColumn("billId", kind="code", page=translatable("Bill")),
     ListColumn("receiptNumber", page=translatable("Receipt")),
     ListColumn("businessDate"),
-    ListColumn("lines", kind="number", page=translatable("Lines")),
+    ListColumn("lines", kind="number", page=translatable("Items")),
     ListColumn("net", kind="number", page=translatable("Net")),
     ListColumn("paidBy", lambda bill: list(bill.paid_by), page=translatable("Paid by")),
     ListColumn("status", page=translatable("State")),

@@ -133,19 +133,17 @@ def _covers(key: Key, shop: ShopActivity) -> bool:
 
 def _row(state: CopyState, name: str | None, now: int) -> CopyRow:
     gaps = [gap for gap in state.gaps if gap.end > now - GAP_REPORTED_MS]
-    row = CopyRow(
+    return CopyRow(
         list_name=state.list_name,
         shop_id=state.shop_id,
         shop_name=name,
         state=_verdict(state, has_gap=bool(gaps), now=now),
-        read_from=_time(state.read_from or None),
-        complete_until=_time(state.server_time),
+        read_from=_time(state.read_from) if state.read_from else None,
+        complete_until=_time(gaps[0].start if gaps else state.server_time),
+        gap_from=_time(gaps[0].start) if gaps else None,
+        gap_until=_time(gaps[-1].end) if gaps else None,
         last_read_at=_time(state.at),
     )
-    if not gaps:
-        return row
-    start, end = _time(gaps[0].start), _time(gaps[-1].end)
-    return replace(row, complete_until=start, gap_from=start, gap_until=end)
 
 
 def _verdict(state: CopyState, *, has_gap: bool, now: int) -> ListVerdict:

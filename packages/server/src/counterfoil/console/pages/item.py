@@ -52,7 +52,7 @@ EXAMPLES = (
     ListColumn[PreviewedBill]("shopId", page=translatable("Shop")),
     ListColumn[PreviewedBill]("closedAt", kind="time", page=translatable("Closed")),
     ListColumn[PreviewedBill]("change", page=translatable("What it does")),
-    ListColumn[PreviewedBill]("lines", kind="number", page=translatable("Lines")),
+    ListColumn[PreviewedBill]("lines", kind="number", page=translatable("Items")),
     ListColumn[PreviewedBill]("net", lambda bill: bill.net or "", "text", page=translatable("Net")),
     ListColumn[PreviewedBill]("stored", lambda bill: bill.stored_net or "", "text", page=translatable("Stored now")),
 )

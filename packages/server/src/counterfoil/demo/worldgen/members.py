@@ -81,10 +81,8 @@ class _MemberGenerator:
     def _expiry(self) -> str | None:
         """Return an expiry time: past, in the next two weeks, or up to about a year ahead. None means no expiry."""
         draw = self.draw
-        days = pick(draw, ((-200, -1), (0, 14), (15, 380), None))
-        if days is None:
-            return None
-        return iso(self.now_ms + int(draw.uniform(*days) * DAY_MS), THAI_TIME)
+        span = pick(draw, ((-200, -1), (0, 14), (15, 380), None))
+        return None if span is None else iso(self.now_ms + int(draw.uniform(*span) * DAY_MS), THAI_TIME)
 
     def _coupon(self, index: int) -> RawRecord:
         draw = self.draw
