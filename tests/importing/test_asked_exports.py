@@ -239,6 +239,16 @@ def test_a_question_shows_its_values_and_options_with_their_money(tmp_path: Path
     assert question.options[0].first == "2026-04-03T18:05:00+07:00"
 
 
+def test_the_rarer_of_two_unknown_values_is_offered_alone(tmp_path: Path) -> None:
+    [export] = [one for one in ASKED if one["name"] == "a kind of bill under a heading that no word explains"]
+    question = form(files_of(export, tmp_path), {}, today=TODAY).open[0]
+    assert {option.answer: (option.text, option.net) for option in question.options if option.answer != "each"} == {
+        "skip": ("Training was not sold: leave out", "132.50"),
+        "sale": ("Nothing: all were sold", "193.00"),
+        "void": ("Training was cancelled: void", "132.50"),
+    }
+
+
 def test_a_question_about_money_shows_one_bill(tmp_path: Path) -> None:
     bills = "Order,Date,Total,Tip\n1,2026-11-13 10:00,60.00,0\n2,2026-11-13 11:00,40.00,5.00\n"
     question = form(files_of({"bills": bills}, tmp_path), {}, today=TODAY).open[0]

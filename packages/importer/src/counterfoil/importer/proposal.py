@@ -262,8 +262,9 @@ class _Former:
         """Return the readings with the answers to a doubt, without those that are refuted or change no record."""
         readings: dict[str, ExportReading] = {}
         known_records = set[tuple[Record, ...]]()
+        others = _other_sales(doubt, base)
         for answer in doubt.choices:
-            reading = self._reading_with(doubt, answer)
+            reading = self._reading_with(doubt, answer, others)
             if reading is None:
                 continue
             if answer == SALE:
@@ -279,12 +280,13 @@ class _Former:
                 break
         return readings
 
-    def _reading_with(self, doubt: Doubt, answer: str) -> ExportReading | None:
+    def _reading_with(self, doubt: Doubt, answer: str, others: dict[str, str]) -> ExportReading | None:
         """Return the reading with another answer to a doubt, or None if the file refutes it.
 
         What was settled without asking may only hold for the present answer, so it does not refute another one.
+        `others` are answers to other doubts, which refute it no more.
         """
-        settled = dict(self._settled)
+        settled = self._settled | others
         while True:
             try:
                 return self._reading(self._answers | settled | {doubt.id: answer})
@@ -296,20 +298,22 @@ class _Former:
                 del settled[refuted.doubt]
 
     def _reading_of_sales(self, doubt: Doubt, base: ExportReading, reading: ExportReading) -> ExportReading:
-        """Return the reading in which all was sold, also if another column is only asked about after this answer."""
+        """Return the reading in which all was sold, also if other columns are only asked about after this answer."""
         known = set[str]()
         if reading.counted:
             known = {other.id for other in base.interview.doubts}
-        sold = {}
-        for other in reading.interview.doubts:
-            if other.kind == _STATE and other.id not in known and SALE in other.choices:
-                sold[other.id] = SALE
-        if not sold:
-            return reading
-        try:
-            return self._reading(self._answers | self._settled | {doubt.id: SALE} | sold)
-        except (NeedsOtherReport, Refuted):
-            return reading
+        sold = _other_sales(doubt, base)
+        for _ in range(MOST_ROUNDS):
+            new = [other.id for other in reading.interview.doubts if _is_of_sales(other) and other.id not in known]
+            if not new:
+                break
+            sold |= dict.fromkeys(new, SALE)
+            known.update(new)
+            try:
+                reading = self._reading(self._answers | self._settled | {doubt.id: SALE} | sold)
+            except (NeedsOtherReport, Refuted):
+                break
+        return reading
 
     def _option(self, doubt: Doubt, answer: str, reading: ExportReading, number: str | None) -> AnswerOption:
         """Return an answer with what it makes of the file and of the bill with a number."""
@@ -631,6 +635,20 @@ def _shop_day_of_bill(
         tip=sign * (tip.values[bill] or 0) if tip else 0,
         tax=sign * (tax.values[bill] or 0) if tax else 0,
     )
+
+
+def _other_sales(doubt: Doubt, reading: ExportReading) -> dict[str, str]:
+    """Return the answers by which no other column says anything, if a doubt is about the state of bills.
+
+    Two columns may mark the same bills. If each were left out by the other one, no answer would change anything.
+    """
+    if doubt.kind != _STATE:
+        return {}
+    return {other.id: SALE for other in reading.interview.doubts if _is_of_sales(other) and other.id != doubt.id}
+
+
+def _is_of_sales(doubt: Doubt) -> bool:
+    return doubt.kind == _STATE and SALE in doubt.choices
 
 
 def _leaves_money_out(doubt: Doubt, options: Sequence[AnswerOption], reading: ExportReading) -> bool:

@@ -15,6 +15,8 @@ def doubt_column(search: StateSearch, column: TableColumn) -> None:
     if not column.is_filled:
         values.append("")
     marked = _marked(search, column, values)
+    if len(marked) == len(values) > 1:
+        marked = _other_than_usual(search, column, values)
     if _is_answered(search, column, values):
         if not marked:
             marked = [value for value in values if value and not search.ranks.says_nothing(value)]
@@ -86,13 +88,14 @@ def _other_than_sale(search: StateSearch, column: TableColumn, values: list[str]
     sold = [value for value in values if listed[value] == SALE]
     if "" in values and not any(sold):
         sold = [""]
-    doubtful = [value for value in values if value and search.ranks.probable_state(column, value) != SALE]
-    is_any_doubtful = 0 < len(doubtful) < len(values)
-    is_any_sold = 0 < len(sold) < len(values)
-    if is_any_doubtful or is_any_sold:
-        return [value for value in values if value not in sold]
-    # No word helps. The most frequent value is probably that of sales.
-    return [value for value in values[1:] if value] or values[:1]
+    return [value for value in values if value not in sold]
+
+
+def _other_than_usual(search: StateSearch, column: TableColumn, values: list[str]) -> list[str]:
+    """Return all but the most frequent value, which is probably that of sales, unless a word says otherwise."""
+    undoubted = (value for value in values if search.ranks.probable_state(column, value) == SALE)
+    usual = next(undoubted, values[0])
+    return [value for value in values if value != usual]
 
 
 def _has_whole_amounts(search: StateSearch, column: TableColumn) -> bool:

@@ -19,6 +19,8 @@ from counterfoil.importer.states.states import (
 )
 from counterfoil.model.text import counted
 
+FEWEST_WITH_USUAL = 2
+
 # --- bills --------------------------------------------------------------------------------
 
 
@@ -82,7 +84,9 @@ def _ask_about_each_value(
     listed_meanings = search.ranks.states(column)
     likely: dict[str, str] = {}
     for value in values:
-        is_sold = not value or listed_meanings[value] == SALE
+        # Of three values and more, the most frequent one is that of sales.
+        is_usual = value not in marked and len(values) > FEWEST_WITH_USUAL
+        is_sold = not value or is_usual or listed_meanings[value] == SALE
         if f"state.{column.name}.{value}" in search.interview.answers or not is_sold:
             likely[value] = ordered(search, column, [value], MEANINGS)[0]
     unlike = _unlike_the_others(likely, marked)
