@@ -22,6 +22,7 @@ from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pull_state import State, decode
 from counterfoil.client.sinks import PARQUET_WORKING_FILE, engine_of
 from counterfoil.client.sinks.json_rows import TYPES, escape_quotes
+from counterfoil.client.sinks.sqlite import LOCKED, kind_of
 from counterfoil.client.tables import TABLES, Content, Kind, Table, incomplete_tables
 from counterfoil.model.text import decimal_text, first_line, printable_json
 
@@ -91,10 +92,17 @@ def fill(snapshot: duckdb.DuckDBPyConnection, path: Path, scratch: Path) -> byte
     try:
         state = (_fill_from_sqlite if is_sqlite(path) else _fill_from_duckdb)(snapshot, path, scratch)
     except (duckdb.Error, sqlite3.Error, OSError) as error:
-        if any(text in str(error) for text in ("Could not set lock", "is locked")):
+        if _is_locked(error):
             raise CopyLocked("A pull is writing to the copy at the moment. Ask again in a minute.") from error
         raise CopyError(f"cannot read the copy {path}: {first_line(error)}") from error
     return str(state[0]).encode() if state and state[0] else None
+
+
+def _is_locked(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return kind_of(error) in LOCKED
+    # DuckDB's errors have no codes.
+    return "Could not set lock" in str(error)
 
 
 def _require_whole_copy(found: Rows, path: Path) -> None:

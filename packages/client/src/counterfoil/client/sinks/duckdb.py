@@ -74,6 +74,7 @@ class DuckDBSink(Sink):
                 raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
             self._db = _opened(path)
         except (DUCKDB.Error, OSError) as error:
+            # DuckDB's errors have no codes.
             if "Could not set lock" in str(error):
                 raise SinkError(
                     f"{path} is open in another process. Close it there first: a pull or reconcile needs "

@@ -118,6 +118,7 @@ class Sink(ABC):
     # Selects the totals of each shop and day, from a day on that is given twice, or of all bills if it is null. Its
     # hash is that of `GET /v1/digests`; docs/own-client.md has equivalent queries for integrators.
     DAY_TOTALS: str
+    BEGIN = "BEGIN"
 
     _db: Any
     _parser: JsonRows
@@ -204,7 +205,7 @@ class Sink(ABC):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything that is written inside the context, or roll it back if an error is raised."""
-        self.run("BEGIN")
+        self.run(self.BEGIN)
         try:
             yield
             self.run("COMMIT")

@@ -23,7 +23,7 @@ from counterfoil.client.tables import Dialect, Kind
 # How long to wait for another process that has locked the file.
 BUSY_SEC = 5.0
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
+LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 _TYPES = {
     Kind.TEXT: "TEXT",
@@ -38,12 +38,19 @@ _TYPES = {
 }
 
 
+def kind_of(error: sqlite3.Error) -> int:
+    """Return the kind of an error: the low byte of its code. Errors of the module itself have no code."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 class SQLiteSink(Sink):
     """A copy in an SQLite file. SQLite allows several writers, so the lock of a folder prevents a second pull."""
 
     DIALECT = Dialect(
         _TYPES, SQLITE_VIEWS, instant="replace(strftime('%Y-%m-%d %H:%M:%f', {}), '.000', '')", has_comments=False
     )
+    # A deferred transaction could fail at its first write because another process has written in the meantime.
+    BEGIN = "BEGIN IMMEDIATE"
     # `hash_number` and `exact_sum` are functions below.
     DAY_TOTALS = """
         WITH hashed AS (
@@ -95,18 +102,15 @@ class SQLiteSink(Sink):
         self.make_tables()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
-        # A deferred transaction could fail at its first write because another process has written in the meantime.
-        statement = "BEGIN IMMEDIATE" if statement == "BEGIN" else statement
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            if "locked" in str(error):
+            kind = kind_of(error)
+            if kind in LOCKED:
                 raise SinkError(
                     "another process is writing to the SQLite file. Wait until it has finished, then run "
                     "the command again."
                 ) from error
-            # The low byte is the kind of an error. Errors of the module itself have no code.
-            kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if kind in DAMAGED:
                 raise SinkError(f"SQLite: {error}. The file is damaged: {RESTORE}") from error
             raise SinkError(f"SQLite: {error}") from error
