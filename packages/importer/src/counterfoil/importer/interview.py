@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from counterfoil.importer.form import Kind, sentence
+from counterfoil.importing.mapping import SALE
 
 
 class Doubt(Struct, frozen=True):
@@ -21,6 +22,11 @@ class Doubt(Struct, frozen=True):
     default: str | None = None
     must_confirm: bool = False
     """Whether it is asked although only one answer is possible, because no record shows that the answer is right."""
+
+    @property
+    def may_be_sale(self) -> bool:
+        """Whether it is about the state of bills, which may all be sold."""
+        return self.kind == "state" and SALE in self.choices
 
 
 class Refuted(Exception):
@@ -86,6 +92,15 @@ class Interview:
     def is_open(self, doubt: str) -> bool:
         """Return whether a doubt was noted."""
         return any(one.id == doubt for one in self.doubts)
+
+    def other_sales(self, doubt: Doubt) -> dict[str, str]:
+        """Return the answers by which no other column says anything, if a doubt is about the state of bills.
+
+        Two columns may mark the same bills. If each were left out by the other one, no answer would change anything.
+        """
+        if doubt.kind != "state":
+            return {}
+        return {other.id: SALE for other in self.doubts if other.may_be_sale and other.id != doubt.id}
 
     def withdraw(self, doubt: str) -> list[Doubt]:
         """Take back a doubt that is asked in another way, and return it, if there is one."""

@@ -262,7 +262,7 @@ class _Former:
         """Return the readings with the answers to a doubt, without those that are refuted or change no record."""
         readings: dict[str, ExportReading] = {}
         known_records = set[tuple[Record, ...]]()
-        others = _other_sales(doubt, base)
+        others = base.interview.other_sales(doubt)
         for answer in doubt.choices:
             reading = self._reading_with(doubt, answer, others)
             if reading is None:
@@ -302,9 +302,9 @@ class _Former:
         known = set[str]()
         if reading.counted:
             known = {other.id for other in base.interview.doubts}
-        sold = _other_sales(doubt, base)
+        sold = base.interview.other_sales(doubt)
         for _ in range(MOST_ROUNDS):
-            new = [other.id for other in reading.interview.doubts if _is_of_sales(other) and other.id not in known]
+            new = [other.id for other in reading.interview.doubts if other.may_be_sale and other.id not in known]
             if not new:
                 break
             sold |= dict.fromkeys(new, SALE)
@@ -635,20 +635,6 @@ def _shop_day_of_bill(
         tip=sign * (tip.values[bill] or 0) if tip else 0,
         tax=sign * (tax.values[bill] or 0) if tax else 0,
     )
-
-
-def _other_sales(doubt: Doubt, reading: ExportReading) -> dict[str, str]:
-    """Return the answers by which no other column says anything, if a doubt is about the state of bills.
-
-    Two columns may mark the same bills. If each were left out by the other one, no answer would change anything.
-    """
-    if doubt.kind != _STATE:
-        return {}
-    return {other.id: SALE for other in reading.interview.doubts if _is_of_sales(other) and other.id != doubt.id}
-
-
-def _is_of_sales(doubt: Doubt) -> bool:
-    return doubt.kind == _STATE and SALE in doubt.choices
 
 
 def _leaves_money_out(doubt: Doubt, options: Sequence[AnswerOption], reading: ExportReading) -> bool:
