@@ -54,6 +54,14 @@ def test_times_far_from_the_hours_of_the_sample_are_refused(write: Callable[[dat
     assert "checks.hours" in str(refused.value)
 
 
+@pytest.mark.parametrize(("bills", "is_checked"), [(12, True), (5, False)], ids=["a whole day", "a lunch"])
+def test_the_hours_of_a_few_bills_are_those_of_a_whole_day(bills: int, is_checked: bool, tmp_path: Path) -> None:
+    heading, *rows = export(local, first=1001).splitlines()
+    sample = written(tmp_path, "\n".join([heading, *rows[:bills], ""]), "sample.csv")
+    accepted = form(FormFiles((sample,)), {}, today=TODAY)
+    assert ("hours = [11, 21]" in accepted.mapping) == is_checked
+
+
 @pytest.mark.parametrize(
     "write",
     [

@@ -9,13 +9,15 @@ from counterfoil.importer.ranks import AMOUNT_ROLES, DATE_ROLES, LONGEST_CODE, N
 from counterfoil.importer.solver import ExportReading
 from counterfoil.importer.states.negative_counts import is_quantity
 from counterfoil.importing.sheets import CsvFile
-from counterfoil.importing.usual_hours import hour_of, usual_hours
+from counterfoil.importing.usual_hours import HOURS, hour_of, usual_hours
 from counterfoil.importing.usual_numbers import width_of
 from counterfoil.importing.values import has_half_day, letters_of, number_shape
 
 ENOUGH_ROWS = 5
 ENOUGH_TIMES = 20
-"""Of fewer bills, the hours are those of a part of a day."""
+"""Of fewer bills, the hours may be those of a part of a day."""
+SOME_TIMES, LONG_DAY = 10, 8
+"""Of so many bills over so many hours, they are those of a whole day."""
 MOST_NAMES = 6
 """Of so many different names, another one is no new habit."""
 _NO_WORDS = NUMBER_ROLES | DATE_ROLES | {"time", "cashier", "memberId", "shopId", "timezone", "currency"}
@@ -105,7 +107,12 @@ class LaterChecks:
             hour = hour_of(time)
             if hour is not None:
                 hours.append(hour)
-        return usual_hours(hours) if len(hours) >= ENOUGH_TIMES else []
+        usual = usual_hours(hours)
+        if not usual or len(hours) >= ENOUGH_TIMES:
+            return usual
+        first, last = usual
+        is_whole_day = len(hours) >= SOME_TIMES and (last - first) % HOURS >= LONG_DAY
+        return usual if is_whole_day else []
 
     def _width_of_numbers(self) -> dict[str, int]:
         """Return how many digits the numbers of bills have, if zeros are before some, or 0 if none has zeros."""
