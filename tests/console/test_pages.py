@@ -462,7 +462,7 @@ def test_an_open_item_is_listed_and_closed_by_its_button_and_that_is_audited(ali
     assert path in page
     assert ">for 3 minutes<" in page
     for reason in (page, alice.page(path.removesuffix("/resolve"))):
-        assert "1 × <span>has no usable id</span>" in reason
+        assert "1 × The line <span>has no usable id</span>" in reason
     closed = alice.send(path, {})
     assert closed.status_code == 200
     # Its links lead to the page of the form.

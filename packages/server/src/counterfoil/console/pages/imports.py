@@ -137,6 +137,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
     difference: Decimal | None = None
     """By how much the net differs from that of the day report."""
     names_of_shops: dict[str, str] = {}
+    has_readers: bool = True
+    """Whether a key reads one of the shops."""
     base_without_shops: str | None = None
     """The membership base of the members, if no shop has it, so that no key can read them."""
     shops_for_base: ShopsForBase | None = None
@@ -198,6 +200,16 @@ class ImportView(Struct, frozen=True, kw_only=True):
     def has_records(self) -> bool:
         """Whether there is anything to load."""
         return bool(self.tally and (self.tally.bills or self.tally.members))
+
+    @property
+    def totals_of_shops(self) -> list[TotalsRow]:
+        """The sums of each shop over all days, or none if there is only one shop."""
+        if self.totals is None or self.number_of_shops < 2:
+            return []
+        by_shop: dict[str | None, list[TotalsOfDay]] = {}
+        for day in self.totals.days:
+            by_shop.setdefault(day.shop_id, []).append(day)
+        return [_sum(days, None, shop) for shop, days in by_shop.items()]
 
     @property
     def number_of_days(self) -> int:
@@ -306,9 +318,21 @@ def read_one(visit: Visit) -> ImportView:
                 days=days,
                 by_shop=by_shop,
                 names_of_shops=_names(visit),
+                has_readers=_has_readers(visit, stage.totals),
                 base_without_shops=base,
                 shops_for_base=shops_for_base(visit, base) if base and progress.state == "loaded" else None,
             )
+
+
+def _has_readers(visit: Visit, totals: TotalsReport) -> bool:
+    reads = visit.store.reads
+    shops = {day.shop_id for day in totals.days}
+    franchises = {shop.franchise_id for shop in reads.shop_names() if shop.shop_id in shops}
+    for key in reads.keys():  # noqa: SIM118 - not a dictionary
+        is_read = key.scope.id in (shops if key.scope.kind == "shop" else franchises)
+        if is_read and not key.is_revoked(visit.now) and not key.is_for_trying:
+            return True
+    return False
 
 
 def _base_without_shops(visit: Visit, brought: BroughtIn) -> str | None:
