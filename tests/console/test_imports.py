@@ -133,6 +133,8 @@ def test_a_known_till_comes_in_with_one_look_at_the_totals(console: RunningConso
     found = alice.json(f"{again}.json")
     assert (found["state"], found["newShops"]) == ("checked", [])
     assert found["doubts"] == []
+    # Nothing is replaced, but a load whose bills are delivered again cannot be undone.
+    assert "had the same bills and net on each day of each shop" in alice.page(again)
 
 
 def test_a_known_till_is_read_once_however_often_its_shops_are_described(

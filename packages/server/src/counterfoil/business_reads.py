@@ -19,6 +19,7 @@ from counterfoil.domain.day_totals import day_total
 from counterfoil.domain.deliveries import DeliveryPreview
 from counterfoil.domain.loads import LoadRow, load_row
 from counterfoil.model.calendar import as_number
+from counterfoil.model.control_totals import TotalsReport
 
 # Runs a statement with named parameters and returns all rows.
 Ask = Callable[..., list[Any]]
@@ -95,9 +96,11 @@ class LoadOfShop(Struct, frozen=True, kw_only=True, rename="camel"):
     is_alone: bool
 
 
-class _TotalsOfDay(Struct, rename="camel"):
+class _TotalsOfDay(Struct, frozen=True, rename="camel"):
     shop_id: str | None
     bills: int
+    day: str | None = None
+    net: str = ""
 
 
 class _StoredTotals(Struct, rename="camel"):
@@ -169,6 +172,17 @@ class BusinessReads(ABC):
                 is_alone = all(day.shop_id == shop_id for day in days)
                 found.append(LoadOfShop(load=load_row(row), bills=bills, is_alone=is_alone))
         return found
+
+    def load_with_totals(self, totals: TotalsReport) -> int | None:
+        """Return the latest load with the same bills and net on each day of each shop that was not undone."""
+        wanted = {_TotalsOfDay(day.shop_id, day.bills, day.day, day.net) for day in totals.days}
+        with self._limited("books") as ask:
+            rows = ask(_LOADS_WITH_TOTALS)
+        for *row, stored in rows:
+            load = load_row(row)
+            if wanted and not load.undone_at and wanted == set(_decode_totals(stored).days):
+                return load.number
+        return None
 
     def delivery_preview(self, identity: str) -> DeliveryPreview | None:
         """Return what a held delivery would change, or None if its watcher has not stored it."""

@@ -137,6 +137,8 @@ class ImportView(Struct, frozen=True, kw_only=True):
     difference: Decimal | None = None
     """By how much the net differs from that of the day report."""
     names_of_shops: dict[str, str] = {}
+    same_load: int | None = None
+    """The load that had the same bills and net on each day, before this file is accepted."""
     has_readers: bool = True
     """Whether a key reads one of the shops."""
     base_without_shops: str | None = None
@@ -307,6 +309,7 @@ def read_one(visit: Visit) -> ImportView:
                 other_days=sorted({day.day for day in stage.totals.days if day.day}),
                 difference=difference_of(brought.expected, stage.totals) if brought.expected else None,
                 names_of_shops=_names(visit),
+                same_load=visit.store.reads.load_with_totals(stage.totals),
             )
         case HandedOver():
             days, by_shop = _days(stage.totals)
