@@ -40,8 +40,19 @@ def test_without_a_terminal_open_questions_end_with_7_and_nothing_is_written(
     counterfoil: Command, export: Path, store: Path
 ) -> None:
     done = counterfoil("import", export, "--load", status=7)
-    assert "state.Payout Status" in done.stderr
     assert not store.exists()
+    # The lines of the options can be copied into the file of the answers.
+    (line,) = [line.strip() for line in done.stderr.splitlines() if '= "sale"' in line]
+    assert tomllib.loads(line.partition("  ")[0]) == {"state.Payout Status": "sale"}
+
+
+def test_an_answer_that_is_no_text_says_how_answers_are_written(
+    counterfoil: Command, export: Path, tmp_path: Path
+) -> None:
+    answers = tmp_path / "answers.toml"
+    answers.write_text('state."Payout Status" = "sale"', "utf-8")
+    done = counterfoil("import", export, "--answers", answers, status=2)
+    assert 'Write each answer in a line, as "ID" = "answer".' in " ".join(done.stderr.split())
 
 
 def test_json_prints_the_form_with_the_money_of_each_option(counterfoil: Command, export: Path) -> None:
@@ -83,7 +94,9 @@ def test_a_file_that_lacks_one_heading_of_a_remembered_mapping_is_named_and_aske
     counterfoil("import", export, "--answers", answers_file(tmp_path, ANSWERED), "--load")
     export.write_text(EXPORT.replace("Payout Status", "State of payout", 1), "utf-8")
     shown = on_terminal("import", export, "--store", counterfoil.store, typed=b"q\n", columns=300, NO_COLOR="1")
-    assert "nearly fits the mapping sales.toml, but has no column Payout Status" in shown
+    near_miss = "nearly fits the mapping sales.toml, but has no column Payout Status"
+    assert near_miss in shown
+    assert near_miss in " ".join(counterfoil("import", export, "--load", status=7).stderr.split())
     assert "Stopped. Nothing was written." in shown
 
 

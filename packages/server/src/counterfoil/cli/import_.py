@@ -290,7 +290,8 @@ class _Import(Struct):
         except UnknownExport as unknown:
             if request.format_name not in (None, CSV):
                 raise
-            if self.is_asked and str(unknown):
+            # A mapping that nearly fits is named, unless the answers were given anyway.
+            if str(unknown) and request.answers_file is None:
                 print_note(str(unknown))
             return self._with_answers(read_answers(request.answers_file))
         if isinstance(export, int):

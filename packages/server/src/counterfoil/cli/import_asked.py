@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from msgspec import DecodeError, Struct, convert, json, to_builtins
+from msgspec import DecodeError, Struct, ValidationError, convert, json, to_builtins
 from msgspec.structs import replace
 
 from counterfoil.cli.import_questions import Decision, ask_one, ask_questions
@@ -49,6 +49,9 @@ def read_answers(path: Path | None) -> dict[str, str]:
         # A mapping has its answers in a section.
         found = content.get("answers", content)
         return convert(found, dict[str, str])
+    except ValidationError as error:
+        advice = f'{path.name} has a value that is no text. Write each answer in a line, as "ID" = "answer".'
+        raise click.BadParameter(advice, param_hint="--answers") from error
     except (DecodeError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError) as error:
         raise click.BadParameter(f"{path.name} cannot be read: {error}", param_hint="--answers") from error
 
@@ -134,6 +137,8 @@ def _print_open(form: Form) -> None:
 def _print_question(question: Question) -> None:
     default = f" (without an answer: {question.default})" if question.default is not None else ""
     print_wrapped(f"{question.id}: {question.text}{default}", 4, err=True)
+    # A key of TOML with a space or a dot has quotes.
+    key = question.id if question.id.isidentifier() else json.encode(question.id).decode()
     for option in question.options:
         money = f"  {counted(option.bills, 'bill')}  {option.net}" if option.net else ""
-        echo(f"    {question.id} = {json.encode(option.answer).decode()}  {option.text}{money}", err=True)
+        echo(f"    {key} = {json.encode(option.answer).decode()}  {option.text}{money}", err=True)
