@@ -234,10 +234,10 @@ class ExportTable:
         left_out = frozenset(rows)
         if left_out not in self._reduced:
             kept = [row for row in range(len(self.rows)) if row not in left_out]
-            columns = {
-                name: TableColumn(name, [column.values[row] for row in kept], column.numbers)
-                for name, column in self.columns.items()
-            }
+            columns = {}
+            for name, column in self.columns.items():
+                values = [column.values[row] for row in kept]
+                columns[name] = TableColumn(name, values, column.numbers)
             self._reduced[left_out] = ExportTable(self.files, [self.rows[row] for row in kept], columns, self.problems)
         return self._reduced[left_out]
 

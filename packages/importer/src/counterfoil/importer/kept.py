@@ -1,6 +1,6 @@
 """Keeps what was read and tried of the latest files, so that another answer about them takes less time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from counterfoil.importer.form import FormFiles
@@ -73,11 +73,13 @@ def _identity(files: FormFiles) -> object:
 
 
 def _without_facts_of_shops(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {name: value for name, value in mapping.items() if name not in ("answers", "accepted")}
+    rest = _without(mapping, ("answers", "accepted"))
     shops = rest.get("shop")
     if shops:
         tables = shops if isinstance(shops, list) else [shops]
-        rest["shop"] = [
-            {name: value for name, value in table.items() if name not in FACTS_OF_SHOPS} for table in tables
-        ]
+        rest["shop"] = [_without(table, FACTS_OF_SHOPS) for table in tables]
     return rest
+
+
+def _without(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if name not in names}

@@ -236,12 +236,19 @@ def bills_of(table: ExportTable, names: Sequence[str]) -> list[list[int]]:
 def _number_by_heading(kept: KeptRows) -> TableColumn | None:
     """Return the only column under a heading such as `No` or `Transaction` that may have the number of a bill."""
     table, ranks = kept.table, kept.ranks
-    columns = [column for column in table.columns.values() if _may_be_asked_about(ranks, column)]
-    named = [column for column in columns if ranks.is_bare_number(column) and _may_be_bare_number(table, ranks, column)]
+    named = []
+    for column in table.columns.values():
+        is_named = _may_be_asked_about(ranks, column) and ranks.is_bare_number(column)
+        if is_named and _may_be_bare_number(table, ranks, column):
+            named.append(column)
     # Of columns that make the same bills, the best one counts no rows, and does not start again.
     named.sort(key=lambda column: (_counts_rows_of(table, column), -len(column.distinct)))
-    days = [[value[:DAY_LETTERS] for value in dated.values] for dated in ranks.with_role("tradingDay", "datetime")]
-    groupings = {tuple(map(tuple, rows_by(column.values, *days[:1]))) for column in named}
+    dated = ranks.first("tradingDay", "datetime")
+    days = [] if dated is None else [[value[:DAY_LETTERS] for value in dated.values]]
+    groupings = set()
+    for column in named:
+        bills = rows_by(column.values, *days)
+        groupings.add(tuple(map(tuple, bills)))
     return named[0] if len(groupings) == 1 else None
 
 

@@ -145,10 +145,14 @@ def _are_lines(kept: KeptRows, others: Sequence[int], *, is_number_asked: bool) 
         return False
     timed = kept.ranks.with_role("datetime", "tradingDay", "time")
     timed += [column for column in kept.table.columns.values() if column.is_date and column not in timed]
-    for column in timed:
-        if any(column.values[row] not in ("", column.values[row - 1]) for row in others):
-            return all(kept.number.values[row] for row in others)
+    if any(_changes_within(column, others) for column in timed):
+        return all(kept.number.values[row] for row in others)
     return True
+
+
+def _changes_within(column: TableColumn, rows: Sequence[int]) -> bool:
+    """Return whether one of these rows has another value than the row above it."""
+    return any(column.values[row] not in ("", column.values[row - 1]) for row in rows)
 
 
 # --- marks of a void ------------------------------------------------------------------------

@@ -58,9 +58,7 @@ def _ask_about_doubled(kept: KeptRows, interview: Interview) -> RepeatedRows:
     """Ask whether the lines of bills count that all are there twice, as where a program joined two tables."""
     files = [row.sheet.name for row in kept.table.rows]
     bills = rows_by(files, kept.number.values, *_days(kept))
-    columns = list(kept.table.columns.values())
-    cells_of_bills = [[tuple(column.values[row] for column in columns) for row in rows] for rows in bills]
-    if len(bills) < FEWEST_DOUBLED or not all(map(are_doubled, cells_of_bills)):
+    if len(bills) < FEWEST_DOUBLED or not _are_all_doubled(kept, bills):
         return RepeatedRows()
     if add_up_to_totals(kept.ranks, bills):
         return RepeatedRows()
@@ -73,6 +71,15 @@ def _ask_about_doubled(kept: KeptRows, interview: Interview) -> RepeatedRows:
     raise NeedsOtherReport(
         sentence("{table} has all its lines twice. Export it again with each line once.", table=kept.table.name)
     )
+
+
+def _are_all_doubled(kept: KeptRows, bills: Sequence[Sequence[int]]) -> bool:
+    columns = kept.table.columns.values()
+    for rows in bills:
+        cells = [tuple(column.values[row] for column in columns) for row in rows]
+        if not are_doubled(cells):
+            return False
+    return True
 
 
 def _leave_out_changed(kept: KeptRows, interview: Interview) -> RepeatedRows:

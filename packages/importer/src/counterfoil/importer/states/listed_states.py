@@ -32,16 +32,19 @@ def listed(search: StateSearch, column: TableColumn) -> dict[str, str | None]:
     left_out = sum(column.counts[value] for value, meaning in states.items() if meaning == SKIP)
     if left_out * 2 > len(column.values):
         # It is improbable that most bills of an export do not count.
-        return {value: None if meaning == SKIP else meaning for value, meaning in states.items()}
+        for value, meaning in states.items():
+            if meaning == SKIP:
+                states[value] = None
+        return states
     if "" in states and states[""] is None:
         are_flags = all(map(is_flag, column.distinct))
         are_exceptions = all(states[value] in (VOID, REFUND) for value in column.distinct)
         if are_flags or are_exceptions:
             states[""] = SALE
-    return {
-        value: None if _is_contradicted(search, column, value, meaning) else meaning
-        for value, meaning in states.items()
-    }
+    for value, meaning in states.items():
+        if _is_contradicted(search, column, value, meaning):
+            states[value] = None
+    return states
 
 
 def _is_contradicted(search: StateSearch, column: TableColumn, value: str, meaning: str | None) -> bool:

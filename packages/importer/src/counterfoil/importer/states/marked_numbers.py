@@ -60,12 +60,16 @@ def _rare_prefixes(search: StateSearch, rows_of: Mapping[str, Sequence[int]]) ->
     numbers_of = {prefix: {number.values[row] for row in rows} for prefix, rows in rows_of.items()}
     usual = max(numbers_of, key=lambda prefix: len(numbers_of[prefix]))
     others = [prefix for prefix in numbers_of if prefix != usual]
-    marked = {value for prefix in others for value in numbers_of[prefix]}
+    marked: set[str] = set()
+    marked_rows: set[int] = set()
+    for prefix in others:
+        marked.update(numbers_of[prefix])
+        marked_rows.update(rows_of[prefix])
     is_minority = 0 < len(marked) * 2 < len(number.distinct)
     is_rare = len(marked) * FEW_OF_ALL <= len(number.distinct)
     if not is_minority or not (is_rare or _are_between(marked, numbers_of[usual])):
         return []
-    return [] if _is_channel(search, {row for prefix in others for row in rows_of[prefix]}) else others
+    return [] if _is_channel(search, marked_rows) else others
 
 
 def _are_between(marked: Collection[str], usual: Collection[str]) -> bool:

@@ -139,9 +139,10 @@ class StatedAmounts(AmountColumns):
         if tips:
             totals += [total.plus(*tips) for total in found if total.level == BILL]
         sums = [sums_of([total], self.sales) for total in totals]
-        of_bills = [amount for amount in unknown if amount.level == BILL]
-        paid = [replace(amount, role="total") for amount in of_bills if sums_of([amount], self.sales) in sums]
-        return paid or unknown[: MOST_UNKNOWN if found else None]
+        equal = [amount for amount in unknown if amount.level == BILL and sums_of([amount], self.sales) in sums]
+        if equal:
+            return [replace(amount, role="total") for amount in equal]
+        return unknown[:MOST_UNKNOWN] if found else unknown
 
     def _products(self, table: ExportTable) -> list[AmountSeries]:
         """Return quantity by price, and the same less a discount in per cent."""
@@ -203,9 +204,7 @@ class StatedAmounts(AmountColumns):
     @cached_property
     def _stated_payments(self) -> list[AmountSeries]:
         ranks = self._ranks
-        ways = [
-            column for column in ranks.with_role("wayOfPaying") if any(map(column.amount, range(len(column.values))))
-        ]
+        ways = [column for column in ranks.with_role("wayOfPaying") if _has_amounts(column)]
         if {column.name.casefold() for column in ways} <= {"debit", "credit"}:
             # Two sides of an account, and not two cards.
             ways = []
@@ -264,3 +263,7 @@ def _has_times(column: TableColumn) -> bool:
 
 def _role_on_lines(role: str) -> str:
     return LINES_ROLE if role in ("amount", "total", "paid") else role
+
+
+def _has_amounts(column: TableColumn) -> bool:
+    return any(map(column.amount, range(len(column.values))))

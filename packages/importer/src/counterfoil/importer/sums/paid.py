@@ -188,6 +188,16 @@ class PaidAmounts(StatedAmounts):
         charges = [part for part in self.parts() if part.role in CHARGES and part.cell is not None]
         return [whole.plus(*charges), whole] if charges else [whole]
 
+    def _empty_beside_others(self, total: AmountSeries, bills: Sequence[int]) -> int:
+        """Return on how many bills a total is empty or 0, although another one is not."""
+        totals = [candidate for candidate in self.candidates() if candidate.role in ("paid", "total")]
+        empty = 0
+        for bill in bills:
+            has_other = any(other.values[bill] for other in totals)
+            if has_other and not total.values[bill]:
+                empty += 1
+        return empty
+
     def _first_negative(self, total: AmountSeries, bills: Sequence[int]) -> int | None:
         """Return a bill on which a total is negative, although no amount of the bill is."""
         if total.name.startswith("- "):
@@ -336,15 +346,16 @@ class PaidAmounts(StatedAmounts):
 
     def _only_on_refunds(self, total: AmountSeries) -> list[AmountSeries]:
         """Return discounts and charges that only refunds have, and that no other amount of these shows to be in it."""
+        refunds = [bill for bill, state in enumerate(self.state_of_bill) if state == REFUND]
         found = []
         for part in self.parts():
             columns = [self._table.columns[name] for name in part.columns if name in self._table.columns]
             is_plain = len(columns) == 1 and part.cell is not None and part.name not in total.columns
             if not is_plain or self.is_shown_by_refunds(columns[0]):
                 continue
-            of_sales = any(part.values[bill] for bill in self._all_sales)
-            of_refunds = any(part.values[bill] for bill, state in enumerate(self.state_of_bill) if state == REFUND)
-            if of_refunds and not of_sales:
+            is_of_sales = any(part.values[bill] for bill in self._all_sales)
+            is_of_refunds = any(part.values[bill] for bill in refunds)
+            if is_of_refunds and not is_of_sales:
                 found.append(part)
         return found
 
@@ -459,13 +470,12 @@ class PaidAmounts(StatedAmounts):
             others = differing(shown, total, clear)
             if len(others) * 20 > (0 if finding.is_exact else len(bills)):
                 return self._other_values(others[0], total, shown, finding)
-        fees = ", ".join(part.name for part in self.parts() if part.role == "fee" and any(part.values))
+        fees = [part.name for part in self.parts() if part.role == "fee" and any(part.values)]
         if fees and total.role == "payout":
-            return sentence("is what was left after {fees}. The customer paid more", fees=fees)
-        totals = [candidate.values for candidate in self.candidates() if candidate.role in ("paid", "total")]
-        empty = [bill for bill in bills if not total.values[bill] and any(values[bill] for values in totals)]
-        if len(empty) * 10 > len(bills) and not named:
-            return sentence("is empty or 0 on {count} bills, although other totals are not", count=f"{len(empty):,}")
+            return sentence("is what was left after {fees}. The customer paid more", fees=", ".join(fees))
+        empty = self._empty_beside_others(total, bills)
+        if empty * 10 > len(bills) and not named:
+            return sentence("is empty or 0 on {count} bills, although other totals are not", count=f"{empty:,}")
         negative = self._first_negative(total, bills)
         if negative is not None:
             return sentence(

@@ -61,8 +61,8 @@ class AmountRelations:
     """The candidates of an export, and the parts by which they differ. Both are named by their places."""
 
     def __init__(self, candidates: Sequence[AmountSeries], parts: Sequence[AmountSeries], bills: Sequence[int]) -> None:
-        self.bills = [bill for bill in bills if any(candidate.values[bill] for candidate in candidates)]
-        stated = [candidate for candidate in candidates if any(candidate.values[bill] for bill in self.bills)]
+        self.bills = _bills_with_amounts(candidates, bills)
+        stated = [candidate for candidate in candidates if _bills_with_amounts([candidate], bills)]
         self.candidates = sorted(stated, key=_order)
         self.parts = without_parts_of_sums(parts, bills)
         self.effects = [effects(part) for part in self.parts]
@@ -72,7 +72,9 @@ class AmountRelations:
         self.known = known or list(all_places)
         self.relations: list[Relation] = []
         for target, base in permutations(all_places, 2):
-            relation = self._relation(target, base) if target in self.known else None
+            if target not in self.known:
+                continue
+            relation = self._relation(target, base)
             if relation is not None:
                 self.relations.append(relation)
 
@@ -332,15 +334,25 @@ class AmountRelations:
 
 def without_parts_of_sums(parts: Sequence[AmountSeries], bills: Sequence[int]) -> list[AmountSeries]:
     """Leave out parts whose sum is another part of the same role, such as discounts per item beside all discounts."""
-    left = [part for part in parts if any(part.values[bill] for bill in bills)]
+    left = [part for part in parts if _bills_with_amounts([part], bills)]
     for whole in list(left):
         others = [part for part in left if part.role == whole.role and part is not whole]
-        for size in range(2, min(len(others), MOST_PARTS_OF_A_PART) + 1):
-            for addends in combinations(others, size):
-                is_left = all(part in left for part in (whole, *addends))
-                if is_left and are_close(sums_of([whole], bills), sums_of(addends, bills)):
-                    left = [part for part in left if part not in addends]
+        for addends in _several(others, MOST_PARTS_OF_A_PART):
+            is_left = all(part in left for part in (whole, *addends))
+            if is_left and are_close(sums_of([whole], bills), sums_of(addends, bills)):
+                left = [part for part in left if part not in addends]
     return left[:MOST_PARTS]
+
+
+def _several(parts: Sequence[AmountSeries], most: int) -> Iterator[tuple[AmountSeries, ...]]:
+    """Yield each choice of two parts or more, up to a number of them."""
+    for size in range(2, min(len(parts), most) + 1):
+        yield from combinations(parts, size)
+
+
+def _bills_with_amounts(candidates: Sequence[AmountSeries], bills: Sequence[int]) -> list[int]:
+    """Return the bills on which one of the candidates is not 0."""
+    return [bill for bill in bills if any(candidate.values[bill] for candidate in candidates)]
 
 
 def are_close(amounts: Sequence[int], others: Sequence[int]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 from counterfoil.importer.columns import SCALE
 from counterfoil.importer.ranks import stated_rates
@@ -138,10 +138,10 @@ def _slacks(tax: AmountSeries, bills: Sequence[int]) -> dict[int, int]:
 def _possible_rates(stated: Sequence[Fraction]) -> list[Rate]:
     """Return the rates that a tax may have: those in its heading, or the usual ones."""
     if stated:
-        return [(rate, is_with) for rate in stated for is_with in (True, False)]
-    usual = [(Fraction(rate), is_with) for rate in TAX_RATES for is_with in (True, False)]
-    added = [(rate, False) for rate in ADDED_RATES]
-    included = [(rate, True) for rate in INCLUDED_RATES]
+        return list(product(stated, (True, False)))
+    usual = product(map(Fraction, TAX_RATES), (True, False))
+    added = product(ADDED_RATES, (False,))
+    included = product(INCLUDED_RATES, (True,))
     return [*usual, *added, *included]
 
 

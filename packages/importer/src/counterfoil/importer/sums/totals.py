@@ -104,21 +104,25 @@ class TotalSearch:
 
     def other_parts(self, total: AmountSeries) -> list[AmountSeries]:
         """Return what is not added to a candidate, and what nothing shows to be in it, as it changes the candidate."""
-        places = [place for place, candidate in enumerate(self._candidates) if candidate.cell == total.cell]
-        if not places:
+        cells = [candidate.cell for candidate in self._candidates]
+        if total.cell not in cells:
             return []
-        roles = {part.role for part in self._parts if set(part.columns) & set(total.columns)}
+        of_total = [part for part in self._parts if not set(part.columns).isdisjoint(total.columns)]
+        roles = {part.role for part in of_total}
         # The same amounts under two headings are one part.
-        distinct = {part.values: number for number, part in enumerate(self._parts) if part.role != "fee"}
-        others = [part for part in distinct.values() if self._parts[part].role not in roles]
+        distinct: dict[tuple[int | None, ...], int] = {}
+        for number, part in enumerate(self._parts):
+            if part.role != "fee":
+                distinct[part.values] = number
+        others = [number for number in distinct.values() if self._parts[number].role not in roles]
         # What shows that a tax is in another amount shows it for this one, if they do not differ by the tax.
         included = set()
-        for other, content in self.relations.related(places[0]).items():
+        for other, content in self.relations.related(cells.index(total.cell)).items():
             related = self.relations.related(other)
-            for part in others:
-                if not content.get(part) and self._is_with(part, other, related):
-                    included.add(part)
-        return [self.relations.as_added(part) for part in others if part not in included]
+            for number in others:
+                if not content.get(number) and self._is_with(number, other, related):
+                    included.add(number)
+        return [self.relations.as_added(number) for number in others if number not in included]
 
     # --- judging a candidate -------------------------------------------------------
 
@@ -221,19 +225,20 @@ class TotalSearch:
     def _finding_of_unknown(self, judged: _Judged) -> TotalFinding:
         """Return the question whether a candidate already contains parts that nothing relates to it."""
         # The tip comes first, because it is the most probable answer.
-        unknown = sorted(judged.unknown, key=lambda part: self._parts[part].role != "tip")
+        unknown = sorted(judged.unknown, key=lambda number: self._parts[number].role != "tip")
         total = self._with_missing(judged)
-        added = [self.relations.as_paid(part) for part in unknown]
+        added = [self.relations.as_paid(number) for number in unknown]
         sums = [total.plus(*parts) for parts in islice(_none_all_or_some(added), MOST_SUMS)]
         text = sentence(
             "The amounts do not show whether {name} already takes {names} into account.",
             name=judged.amount.name,
-            names=_names([self._parts[part] for part in unknown]),
+            names=_names([self._parts[number] for number in unknown]),
         )
         plain = self.relations.plain_totals()
         if judged.is_proved:
             # Where nothing is in doubt, other amounts show what was paid.
-            clear = [bill for bill in self._bills if not any(part.values[bill] for part in added)]
+            is_in_doubt = [any(part.values[bill] for part in added) for bill in self._bills]
+            clear = [bill for bill, doubt in zip(self._bills, is_in_doubt, strict=True) if not doubt]
             plain = [amount for amount in plain if not differing(amount, total, clear)]
         return TotalFinding(choices=[*sums, *plain], question=text)
 
