@@ -1,5 +1,6 @@
 """The language of mappings: arithmetic, statuses, cells that are filled down, time zones, and mistakes."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -144,10 +145,28 @@ def test_rows_of_a_bill_that_differ_in_their_status_reject_it(tmp_path: Path) ->
     assert (found.reasons, found.bills) == ([("export.csv", 3, "different_rows")], [])
 
 
-def test_a_row_without_an_id_is_skipped_if_its_status_says_so(tmp_path: Path) -> None:
+def test_a_row_without_an_id_is_left_out_with_its_money_if_its_status_says_so(tmp_path: Path) -> None:
     export = written(tmp_path, "No,Total,Status,Void?\n,-3.50,Open,\n1,10,Paid,\n")
     found = imported("csv", export, mapping=STATUS)
-    assert ([one.line for one in found.skipped], found.rejected, found.bill["id"]) == ([2], [], "1")
+    assert [(row.line, row.bills, row.net, row.reason) for row in found.skipped] == [
+        (2, 1, Decimal("-3.50"), "Status is Open")
+    ]
+    assert (found.rejected, found.bill["id"]) == ([], "1")
+
+
+def test_rows_that_are_no_bills_are_left_out_with_their_money_and_lines_of_a_bill_without_it(tmp_path: Path) -> None:
+    skip = '[[skip]]\ncolumn = "Kind"\nvalues = ["Fee"]\n'
+    bills = written(tmp_path, "No,Total,Kind\n1,10,Sale\n,-5.00,Fee\n,,Fee\n,x,Fee\n")
+    found = imported("csv", bills, mapping=BILLS + '[bill.amounts]\nnet = "Total"\n' + skip)
+    assert [(row.reason, row.bills, row.net) for row in found.skipped] == [
+        ("Kind is Fee", 1, Decimal("-5.00")),
+        ("Kind is Fee", 1, None),
+        ("Kind is Fee", 1, None),
+    ]
+    lines = "A1,14/11/2026 18:05,Tea,1,50,50,Sale\nA1,14/11/2026 18:05,Note,0,0,50,Fee\n"
+    flat = written(tmp_path, HEADING.replace("\n", ",Kind\n") + lines)
+    found = imported("csv", flat, mapping=MAPPING + skip)
+    assert [(row.bills, row.net) for row in found.skipped] == [(0, None)]
 
 
 DATED = MAPPING.replace('id = "Bill"', 'id = ["Date", "Bill"]')

@@ -170,16 +170,17 @@ class TableBillConverter:
         for other in others:
             reason = sentence("{reason} and {other}", reason=reason, other=other)
         net = self._mapping.bill.fields.get("amounts.net")
-        if net is None:
-            return reason, None
-        line_rows = rows if self._is_flat else group.lines
+        is_of_rows = net is None or net.over or not self._mapping.line or self._is_flat
         self._paid = group.payments
-        summed = rows if net.over or not self._mapping.line else line_rows
+        return reason, self.net_of(rows[0], rows if is_of_rows else group.lines)
+
+    def net_of(self, row: TableRow, summed: Sequence[TableRow]) -> Decimal | None:
+        """Return the net of rows that are left out, or None: they may lack what those of a bill must have."""
+        net = self._mapping.bill.fields.get("amounts.net")
         try:
-            return reason, self._value("amounts.net", net, Cell.NUMBER, rows[0], summed)
+            return self._value("amounts.net", net, Cell.NUMBER, row, summed) if net else None
         except RowProblem:
-            # A bill that is not imported may lack what an imported one must have.
-            return reason, None
+            return None
 
     def _voided_sale(self, one: TableRow, other: TableRow) -> TableRow | None:
         """Return the row of a sale if the other one only says that this sale was voided: it has the same amount."""

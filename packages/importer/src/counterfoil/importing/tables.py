@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.importing import checks, results, table_bills
+from counterfoil.importing import checks, left_out, results, table_bills
 from counterfoil.importing import mapping as mappings
 from counterfoil.importing.checks import format_of_numbers, require_columns
 from counterfoil.importing.export_totals import NO_ROW, TOTALS_ROW, AmountColumn, SheetTotals
@@ -36,11 +36,12 @@ SUMMED_KINDS: dict[str | None, int] = {mappings.ROWS: BILL, mappings.PAYMENTS: P
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
 CANCELLED_LINE = sentence("a cancelled line of a bill that is not in the bills file")
 HAS_NO_ID = "has no bill ID"
-NOT_BILLS = sentence("the mapping says that such rows are not bills")
 MAX_AMOUNTS = 10_000
 OTHER_OFFSET = re.compile(r"T[\d:.]+[+-](?!07:00|00:00)\d\d:\d\d$")
 # So many rows of numbers at the end of a table may be totals.
 MAX_LAST_ROWS = 5
+# The money of so many rows that are no bills is read.
+MAX_LEFT_OUT = 10_000
 # The types of values of which a part is a value too.
 CUT_KINDS = (Cell.NUMBER, Cell.TIME, Cell.DAY)
 CUT_FIELDS = ("id", "key", "shopId")
@@ -167,6 +168,8 @@ class TableImport:
         self._inputs = inputs
         self._options = options
         self._dates = WrittenDates(mapping.dates)
+        # Rows that are no bills, and why. Their money is read once it is known how numbers are written.
+        self._left_out: list[tuple[TableRow, str]] = []
         # Distinct amounts of a known table, which show how its numbers are written.
         self._amounts: set[str] = set()
         # Bills that have a row next to an unreadable row. Such a bill may be incomplete, because the unreadable row may
@@ -196,6 +199,8 @@ class TableImport:
             converter = table_bills.TableBillConverter(
                 self._mapping, order, self._options.shop, is_flat=self._is_flat, joins=self._options.joins
             )
+            for row, reason in self._left_out:
+                yield results.SkippedRow(row.sheet.name, row.line, reason, 1, converter.net_of(row, [row]))
             for number, shop in enumerate(self._mapping.shops, start=1):
                 record = {"kind": "shop", **shop}
                 yield ImportedRecord(self._mapping.name, number, record, is_found_shop=shop.keys() == {"id"})
@@ -469,9 +474,10 @@ class TableImport:
             problem = _id_problem(
                 table_bills.cell_text(key_source, row), [row.cells[position] for position in totals.numbers]
             )
-            if table.kind == BILL and self._is_skipped(row, has_id=not problem):
+            reason = left_out.reason_for_row(self._mapping, row, has_id=not problem) if table.kind == BILL else None
+            if reason:
                 totals.add(row, SKIP, SKIP, is_first=True)
-                yield results.SkippedRow(row.sheet.name, row.line, NOT_BILLS)
+                yield from self._leave_out(row, reason)
             elif problem:
                 yield row.problem(Reason.NO_ID, problem)
             else:
@@ -502,17 +508,13 @@ class TableImport:
         dates = self._date_positions(table.sheet)
         return [position for position in table_bills.positions_of(source, table.sheet) if position not in dates]
 
-    def _is_skipped(self, row: TableRow, *, has_id: bool) -> bool:
-        """Return whether a row is left out. If it has an ID, its status counts for the whole bill, later."""
-        if any(table_bills.matches(rule, row) for rule in self._mapping.skips):
-            return True
-        if has_id:
-            return False
-        for rule in self._mapping.statuses:
-            word = table_bills.cell_text(rule.source, row).casefold()
-            if rule.values.get(word) == SKIP:
-                return True
-        return False
+    def _leave_out(self, row: TableRow, reason: str) -> Iterator[results.SkippedRow]:
+        """Keep a row that is no bill until its money can be read, or yield it without money."""
+        if self._is_flat or len(self._left_out) == MAX_LEFT_OUT:
+            # A line may repeat the total of its bill, which is not left out.
+            yield results.SkippedRow(row.sheet.name, row.line, reason)
+        else:
+            self._left_out.append((row, reason))
 
     def _find_number_format(self) -> None:
         """Set how a known table writes its numbers, as its amounts show it, or raise `ImportFailed`."""

@@ -206,7 +206,6 @@ CONSOLE_WORDS: Final = {
         "is in another currency than the one that was said, or than baht"
     ),
     # Rows that are left out.
-    "the mapping says that such rows are not bills": translatable("such rows are not bills, as was answered before"),
     "the mapping says that such rows are not members": translatable(
         "such rows are not members, as was answered before"
     ),
