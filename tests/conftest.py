@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from empty_copy import connection_to_shared_database
 from running_service import DEPLOYMENTS, RunningService, backend_settings
 from slowest_files import SLOWEST_FIRST
 
-IN_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest creates a new folder in it
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - new folders are created in it
 ENOUGH_BYTES = 2_000_000_000
 # With Python's default threshold of 700 objects, garbage collection took a fifth of the tests' processor time.
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
@@ -50,9 +51,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
     # Creating and filling a store waits for the disk about thirty times, and tests create thousands of stores, so keep
-    # them in memory if possible.
-    if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ENOUGH_BYTES:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+    # them in memory if possible. So does the importer with its temporary files, and PostgreSQL with its databases.
+    if _can_keep_files_in_memory():
+        os.environ.setdefault("TMPDIR", str(IN_MEMORY))
+        tempfile.tempdir = None
+
+
+def _can_keep_files_in_memory() -> bool:
+    if not IN_MEMORY.is_dir() or shutil.disk_usage(IN_MEMORY).free <= ENOUGH_BYTES:
+        return False
+    # Valkey is started from its temporary folder, and containers may forbid that.
+    return not os.statvfs(IN_MEMORY).f_flag & os.ST_NOEXEC
 
 
 def _is_test_process(config: pytest.Config) -> bool:
