@@ -883,38 +883,41 @@ REJECTED_ROWS = {
 }
 
 
-@pytest.mark.parametrize("language", ["en", "th"])
+@pytest.fixture(scope="module")
+def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """An operator whose console has kept the answers about a file. Tests that share it bring in files, but load none."""
+    with closing(RunningConsole(tmp_path_factory.mktemp("remembering"))) as running:
+        operator = running.operator()
+        remembered(operator)
+        yield operator
+
+
 @pytest.mark.parametrize(("content", "value"), [pytest.param(*row, id=name) for name, row in REJECTED_ROWS.items()])
-def test_a_rejected_row_is_explained_without_commands(
-    console: RunningConsole, language: str, content: bytes, value: str
-) -> None:
-    operator = console.operator("alice", language)
-    remembered(operator)
-    address = brought(operator, ("asked.csv", content))
-    page = operator.page(address)
-    main = without_commands(page)
-    assert value in main
-    assert operator.json(f"{address}.json")["rejectedRows"]
+def test_a_rejected_row_is_explained_without_commands(remembering: Operator, content: bytes, value: str) -> None:
+    address = brought(remembering, ("asked.csv", content))
+    assert remembering.json(f"{address}.json")["rejectedRows"]
+    for language in ("en", "th"):
+        page = remembering.page(address, **{"accept-language": language})
+        assert f'lang="{language}"' in page
+        assert value in without_commands(page)
 
 
-def test_a_file_of_which_rows_are_rejected_can_be_answered_for_again(console: RunningConsole, alice: Operator) -> None:
-    remembered(alice)
-    address = brought(alice, ("asked.csv", ASKED.replace(b"Cash,100.00", b"Cancelled,100.00")))
-    assert "Answer the questions again" in without_commands(alice.page(address))
-    send(alice, f"{address}/answers", again="all")
-    assert settled(alice, address, "reading")["state"] == "asking"
+def test_a_file_of_which_rows_are_rejected_can_be_answered_for_again(remembering: Operator) -> None:
+    address = brought(remembering, ("asked.csv", ASKED.replace(b"Cash,100.00", b"Cancelled,100.00")))
+    assert "Answer the questions again" in without_commands(remembering.page(address))
+    send(remembering, f"{address}/answers", again="all")
+    assert settled(remembering, address, "reading")["state"] == "asking"
 
 
-@pytest.mark.parametrize("language", ["en", "th"])
-def test_a_file_that_cannot_be_read_is_explained_without_commands(console: RunningConsole, language: str) -> None:
-    operator = console.operator("alice", language)
-    address = brought(operator, ("receipts.csv", LOYVERSE.read_bytes().replace(b"11/14/26 6:20", b"14/11/26 6:20")))
-    found = operator.json(f"{address}.json")
+def test_a_file_that_cannot_be_read_is_explained_without_commands(console: RunningConsole, alice: Operator) -> None:
+    address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes().replace(b"11/14/26 6:20", b"14/11/26 6:20")))
+    found = alice.json(f"{address}.json")
     assert (found["state"], "--date-order" in found["problem"]) == ("failed", True)
-    assert 'name="again"' in without_commands(operator.page(address))
-    send(operator, f"{address}/answers", again="all")
+    for language in ("en", "th"):
+        assert 'name="again"' in without_commands(alice.page(address, **{"accept-language": language}))
+    send(alice, f"{address}/answers", again="all")
     # Now it is read like a file of which nobody has said anything.
-    assert settled(operator, address, "reading")["form"] is not None
+    assert settled(alice, address, "reading")["form"] is not None
 
 
 COMMAND_WORDS = re.compile(
