@@ -82,12 +82,12 @@ test: $(READY) ## run the test suite
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser), and the attack campaign (make test-attacks)."
 	@# Otherwise, every test process of a new clone compiles all modules.
 	@$(BIN)/python -m compileall -q -j 0 packages
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not long and not programs and not browser and not attacks' $(ARGS)
+	$(BIN)/python -m pytest --workers $(WORKERS) -m 'not long and not programs and not browser and not attacks' $(ARGS)
 
 test-programs: $(READY) ## run the tests that run whole programs or other tools
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types (make node-tools, which needs Node.js)."
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'programs and not long' $(ARGS)
+	$(BIN)/python -m pytest --workers $(WORKERS) -m 'programs and not long' $(ARGS)
 
 test-attacks: $(READY) ## attack a service for about a minute: the short form of the campaign in hostile/
 	$(BIN)/python -m pytest -m 'attacks and not long' hostile $(ARGS)

@@ -14,6 +14,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from empty_copy import connection_to_shared_database
+from forked_workers import ForkedWorkers
 from running_service import DEPLOYMENTS, RunningService, backend_settings
 from slowest_files import SLOWEST_FIRST
 
@@ -23,10 +24,16 @@ ENOUGH_BYTES = 2_000_000_000
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--workers", type=int, default=1, help="number of processes that run the tests")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if _is_test_process(config):
         # Registered first, so it runs after the servers of the tests were stopped.
         atexit.register(_end_at_once)
+    elif config.option.workers > 1:
+        config.pluginmanager.register(ForkedWorkers(config, config.option.workers))
     # Nearly all objects created while tests are collected are needed until the end, so there is little garbage to find.
     gc.disable()
     # These health checks would fail: a busy machine generates examples slowly, and all examples of a test share one

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from console.running_console import Operator, RunningConsole
+from counterfoil.console.rendering import templates
 from records import NEW_YEAR, base, bills, branch, member
 from running_service import backend_settings
 
@@ -76,3 +77,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InUse]:
     """A console that tests must leave as it is, because others use it too."""
     with closing(RunningConsole(tmp_path_factory.mktemp("shared"))) as running:
         yield in_use(running)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile the templates once, before the processes are forked that run the tests."""
+    if any(item.path.parent == Path(__file__).parent for item in session.items):
+        templates()

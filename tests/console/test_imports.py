@@ -885,7 +885,7 @@ REJECTED_ROWS = {
 
 @pytest.fixture(scope="module")
 def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
-    """An operator whose console has kept the answers about a file. Tests that share it bring in files, but load none."""
+    """An operator whose console has kept the answers about a file. Tests that share it load nothing."""
     with closing(RunningConsole(tmp_path_factory.mktemp("remembering"))) as running:
         operator = running.operator()
         remembered(operator)
