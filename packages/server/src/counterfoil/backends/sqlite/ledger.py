@@ -73,11 +73,12 @@ _PUT_SHOP = """
         franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
         rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 """
+# Four of the values are "" instead of None: see `_new_bills`.
 _ADD_BILL = """
     INSERT INTO bills
         (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,
         body, loaded_at, load)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), nullif(?, ''), ?, ?, ?, nullif(?, ''), ?, ?, ?)
 """
 _SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
 # Without a load, the bill is rewritten under the facts of its shop, so it stays the bill of its load. If the load was
@@ -253,8 +254,28 @@ class SqliteLedger(LoadBook):
 
 
 def _new_bills(rows: Sequence[BillRow], next_bill: dict[int, int]) -> Iterator[Row]:
-    """Yield the values of `_ADD_BILL` for each bill. Increment the numbers in `next_bill`."""
+    """Yield the values of `_ADD_BILL` for each bill. Increment the numbers in `next_bill`.
+
+    For each value that is not a number, a text or a bytearray, Python's `sqlite3` looks for an adapter, which takes a
+    third of the time of an insertion. So bytes are given as bytearrays, and "" stands for None.
+    """
     for row in rows:
         number = next_bill[row.shop]
         next_bill[row.shop] = number + 1
-        yield ((row.shop << SHOP_SHIFT) | number, *row.values(row.rev))
+        yield (
+            (row.shop << SHOP_SHIFT) | number,
+            row.shop,
+            row.bill_id,
+            row.bill_day,
+            row.closed_at,
+            "" if row.updated_at is None else row.updated_at,
+            row.trading_day or "",
+            "" if row.rev is None else row.rev,
+            row.facts_version,
+            bytearray(row.digest),
+            bytearray(row.seal),
+            bytearray(row.withheld) if row.withheld else "",
+            bytearray(row.body or b""),
+            row.loaded_at,
+            row.load,
+        )
