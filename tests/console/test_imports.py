@@ -964,3 +964,11 @@ def test_a_text_of_a_form_without_a_translation_is_marked_as_english_and_one_wit
     assert str(form_text(Texts("en"), form, "a b")) == "a b"
     wordless = Form(file="", columns=(), rows=(), questions=(), answers={}, texts=(FormText("a", "{x}", {"x": "a"}),))
     assert str(form_text(Texts("th"), wordless, "a")) == "a"
+
+
+def test_texts_of_a_form_that_contain_each_other_many_times_stay_short() -> None:
+    names = [f"value_{number}" for number in range(8)]
+    template = "".join(f"{{{name}}}" for name in names)
+    texts = [FormText(f"text {depth}", template, dict.fromkeys(names, f"text {depth + 1}")) for depth in range(9)]
+    form = Form(file="", columns=(), rows=(), questions=(), answers={}, texts=tuple(texts))
+    assert len(form_text(Texts("th"), form, "text 0")) < 1_000

@@ -11,8 +11,10 @@ from counterfoil.importer.form import Form
 from counterfoil.importing.sentences import FormText
 
 _VALUE = re.compile(r"\{(\w+)\}")
-# A form comes from a process that reads foreign files, so its texts may contain each other without end.
+# A form comes from a process that reads foreign files, so its texts may contain each other without end, or many times.
 DEEPEST = 6
+# A translation may have so many times the characters of the English text, and these more.
+MOST_TIMES_AS_LONG, ALWAYS_ALLOWED = 4, 500
 
 
 def form_text(t: Texts, form: Form | None, text: str) -> Markup:
@@ -29,7 +31,7 @@ def import_text(t: Texts, texts: Iterable[FormText], text: str) -> Markup:
     has_words_of_console = any(made.template in CONSOLE_WORDS for made in made_of.values())
     if text not in made_of or (t.language == "en" and not has_words_of_console):
         return Markup.escape(text)
-    translated = _translated(t, made_of, text, DEEPEST)
+    translated = _translated(t, made_of, text, DEEPEST, {})
     if translated is None and t.language == "en":
         return Markup.escape(text)
     if translated is None:
@@ -37,15 +39,31 @@ def import_text(t: Texts, texts: Iterable[FormText], text: str) -> Markup:
     return Markup.escape(translated)
 
 
-def _translated(t: Texts, made_of: Mapping[str, FormText], text: str, depth: int) -> str | None:
-    """Return the translation of a text, or None if it has none."""
+def _translated(
+    t: Texts, made_of: Mapping[str, FormText], text: str, depth: int, done: dict[str, str | None]
+) -> str | None:
+    """Return the translation of a text, or None if it has none. `done` has those of the texts within the same one."""
     made = made_of.get(text)
     if made is None or not depth:
         return None
+    if text not in done:
+        # Within itself, it has none.
+        done[text] = None
+        values = {}
+        for name, value in made.values.items():
+            values[name] = _translated(t, made_of, value, depth - 1, done) or value
+        done[text] = _filled(t, made, values)
+    return done[text]
+
+
+def _filled(t: Texts, made: FormText, values: Mapping[str, str]) -> str | None:
+    """Return the translated template with these values, or None if it has no translation, or becomes too long."""
     english = CONSOLE_WORDS.get(made.template, made.template)
     template = t.gettext(english)
     has_words = re.search(r"\w", _VALUE.sub("", english))
     if t.language != "en" and template == english and has_words:
         return None
-    values = {name: _translated(t, made_of, value, depth - 1) or value for name, value in made.values.items()}
+    length = len(template) + sum(len(values.get(name, "")) for name in _VALUE.findall(template))
+    if length > MOST_TIMES_AS_LONG * len(made.text) + ALWAYS_ALLOWED:
+        return None
     return _VALUE.sub(lambda name: values.get(name[1], name[0]), template)
