@@ -80,7 +80,9 @@ class ForkedWorkers:
         sys.stdout.flush()
         for number in range(min(self._count, len(files))):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_run_files, args=(self._config, files, theirs, folder / f"worker{number}"))
+            others = [*processes, ours]
+            arguments = (self._config, files, theirs, others, folder / f"worker{number}")
+            process = context.Process(target=_run_files, args=arguments)
             process.start()
             theirs.close()
             processes[ours] = process
@@ -116,8 +118,15 @@ class _Reporter:
         return True
 
 
-def _run_files(config: pytest.Config, files: list[list[pytest.Item]], connection: Connection, folder: Any) -> None:
-    """Run the tests of one file after the other in this process."""
+def _run_files(
+    config: pytest.Config, files: list[list[pytest.Item]], connection: Connection, others: list[Connection], folder: Any
+) -> None:
+    """Run the tests of one file after the other in this process.
+
+    `others` are ends of connections that the run reads. If this process kept them, it would never learn of its end.
+    """
+    for other in others:
+        other.close()
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
     atexit.unregister(factory._exit_stack.close)
     folder.mkdir(mode=0o700)
