@@ -7,7 +7,9 @@ import pytest
 from counterfoil import observe
 from counterfoil.domain.problems import TABLE
 from counterfoil.program.clock import SystemClock
+from counterfoil.serving import admin, metric_kinds
 from counterfoil.serving.admin import request_metrics
+from counterfoil.serving.metric_kinds import METRICS
 from new_processes import new_processes
 from observe.counting_workers import LAYOUT, Samples, count, counter_file, samples_of, served
 
@@ -116,6 +118,12 @@ def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: 
         worker.join(20)
     assert [worker.exitcode for worker in workers] == [0, -9, 0]
     assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 600
+
+
+def test_every_metric_that_is_described_is_exported() -> None:
+    source = Path(admin.__file__).read_text("utf-8")
+    exported = {kind for name, kind in vars(metric_kinds).items() if f"metric_kinds.{name}" in source}
+    assert {*METRICS} <= exported
 
 
 def test_the_latest_store_failure_of_any_worker_is_known(tmp_path: Path) -> None:
