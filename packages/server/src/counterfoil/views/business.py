@@ -87,9 +87,9 @@ def business_today(reads: OperatorReads, shops: Sequence[ShopActivity], now: int
             ShopToday(
                 shop_id=shop.shop_id,
                 shop_name=shop.name,
-                yesterday=replace(yesterday, usual=None) if shop in imported else yesterday,
+                yesterday=replace(yesterday, usual=None) if shop.state == "imported" else yesterday,
                 today=trading.compared(today, today),
-                usual_by_now=0.0 if shop in imported else shop.usual_by_now,
+                usual_by_now=0.0 if shop.state == "imported" else shop.usual_by_now,
             )
         )
     return BusinessToday(
