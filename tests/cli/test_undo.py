@@ -51,6 +51,17 @@ def test_an_undo_is_audited_and_its_load_is_marked(counterfoil: Command) -> None
     assert REASON not in counterfoil("audit").stdout
 
 
+def test_of_two_loads_of_the_same_bills_the_later_one_is_undone_first(counterfoil: Command) -> None:
+    for _ in range(2):
+        counterfoil("load", "-", stdin=lines(bill(1)))
+    assert "if it is wrong, too, undo it first" in counterfoil("loads", "undo", 1).stdout
+    assert (
+        "`counterfoil loads undo 2 --remove` lets the earlier load be undone" in counterfoil("loads", "undo", 2).stderr
+    )
+    assert "can be undone" in counterfoil("loads", "undo", 2, "--remove").stderr
+    assert "Removed 1 bill of load 1." in counterfoil("loads", "undo", 1, "--remove").stdout
+
+
 def test_an_undo_names_the_files_of_the_load_and_runs_in_a_script(counterfoil: Command, tmp_path: Path) -> None:
     upload = tmp_path / "march.csv.0123456789ab.ndjson"
     upload.write_bytes(lines(bill(1, amounts={"net": 10})))

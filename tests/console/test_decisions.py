@@ -144,6 +144,24 @@ def test_a_form_that_undoes_a_load_works_once(console: RunningConsole) -> None:
     assert alice.send("/loads/2/undo/void", entered).status_code in (409, 422)
 
 
+def test_of_two_loads_of_the_same_bills_the_later_one_is_undone_first(console: RunningConsole) -> None:
+    here = branch(name="Riverside")
+    records = [here, *bills(here, 2)]
+    for _ in range(2):
+        console.service.load(*records)
+    alice = console.operator()
+    page = alice.page("/loads/1/undo")
+    assert "undo it first" in page
+    assert 'href="/loads/2"' in page
+    assert "/loads/1/undo/remove" not in page
+    assert 'href="/loads/2/undo"' in alice.page("/loads/2")
+    assert "Now the load that added its bills can be undone." in undo(alice, 2, "remove").text
+    assert "/loads/2/undo/remove" not in alice.page("/loads/2/undo")
+    assert alice.json("/loads/1/undo.json")["takenBack"] == 2
+    assert undo(alice, 1, "remove").status_code == 200
+    assert alice.json(f"{shop_address(here['id'])}/days/2026-01-01.json")["bills"] == []
+
+
 def test_a_load_that_never_was_has_no_undo(console: RunningConsole) -> None:
     console.service.load(shop())
     assert console.operator().get("/loads/99/undo").status_code == 404

@@ -162,6 +162,19 @@ def test_a_load_that_was_undone_does_not_keep_the_bills_that_it_delivered_again(
     assert loads.undo(wrong, None) == 1
 
 
+def test_a_bill_that_several_later_loads_delivered_again_stays_when_one_of_them_is_undone(
+    shop_store: OpenStore, loads: Loads
+) -> None:
+    wrong, again = loads.load(bill("b_1", **net(7))), loads.load(bill("b_1", **net(7)))
+    for _ in range(2):
+        loads.load(bill("b_1", **net(7)))
+    assert loads.undo(again, None) == 0
+    found = loads.preview(wrong)
+    assert (found.kept, found.named[0].other_load) == ({"delivered_again": 1}, None)
+    assert loads.undo(wrong, None) == 0
+    assert nets(shop_store, "b_1") == [7]
+
+
 def test_a_bill_that_was_rewritten_under_new_facts_stays_the_bill_of_its_load(
     shop_store: OpenStore, loads: Loads
 ) -> None:

@@ -28,7 +28,7 @@ _DAYS: Sequence[ListColumn[DayOfUndo]] = (
 _STAYS: dict[Verdict, str] = {
     "changed": "changed by the load; what they were before is not stored, so load their files again",
     "changed_later": "changed by a later load",
-    "delivered_again": "delivered again by a later load, with the same content",
+    "delivered_again": "delivered again by a later load, with the same content; if it is wrong, too, undo it first",
 }
 
 
@@ -63,7 +63,7 @@ def undo_load(
             print_json({**_json(found, readers), "done": None})
         else:
             _print_preview(found, readers, lists_only, files)
-            print_note(f"nothing was changed. {_advice(found, lists_only)}")
+            print_note(f"nothing was changed. {_advice(found, lists_only, load)}")
         return
     is_done = load is not None and load_state(load, now) == "undone" and not found.taken_back
     if found.taken_back and not is_sure and sys.stdin.isatty():
@@ -82,7 +82,7 @@ def undo_load(
         verb = "Removed" if remove else "Made void:"
         echo(f"{verb} {counted(count, 'bill')} of load {number}.")
         _print_kept(found, files)
-        print_note("the load was undone before." if is_done else "load the right file now.")
+        print_note("the load was undone before." if is_done else _next_step(found, count))
     if late_readers:
         raise click.ClickException(
             f"while the bills were being removed, {_named(late_readers)} may have read some of them from lists, where a"
@@ -159,8 +159,19 @@ def _kept_bill(bill: KeptBill, files: Mapping[int, str]) -> str:
     return f"{bill.shop_id} {bill.bill_id}: {'before: ' if bill.verdict == 'changed' else ''}{other}"
 
 
-def _advice(found: UndoPreview, lists_only: Sequence[KeyThatRead]) -> str:
+def _next_step(found: UndoPreview, count: int) -> str:
+    if count or found.kept or found.removed:
+        return "load the right file now."
+    return "if the load delivered bills of an earlier load again, that load can be undone now."
+
+
+def _advice(found: UndoPreview, lists_only: Sequence[KeyThatRead], load: LoadRow | None) -> str:
     if not found.taken_back and not found.kept.get("changed") and not found.removed:
+        if load and load.has_repeated and load.undone_at is None:
+            return (
+                "There is nothing to take back. If the load delivered bills of an earlier load again,"
+                f" `counterfoil loads undo {found.load} --remove` lets the earlier load be undone."
+            )
         return "There is nothing to take back."
     void = f"`counterfoil loads undo {found.load} --void REASON` makes the bills void, which every copy learns"
     if lists_only:

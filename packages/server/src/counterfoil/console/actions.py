@@ -269,7 +269,7 @@ def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
     refused = ""
     if view.is_running:
         refused = t.gettext("The load is still running. Stop it first.")
-    elif not view.can_write or not view.has_something:
+    elif not view.can_write or not (view.has_something or view.only_repeats):
         refused = t.gettext("There is nothing to take back.")
     elif how == "remove" and view.lists_only:
         refused = t.gettext("Keys that read only lists would not learn of the removal. Make the bills void instead.")
@@ -282,6 +282,8 @@ def undo_load(visit: Visit, how: undo_page.How) -> ConsoleResponse:
     undo = Undo(visit.settings, view.number, view.load)
     is_done = finishes_soon("the undo of a load", partial(undo.take_back, reason, visit.session.actor, visit.now))
     text = t.gettext("The bills of the load were taken back. Bring in the right file now.")
+    if view.only_repeats:
+        text = t.gettext("The load is undone. Now the load that added its bills can be undone.")
     if not is_done:
         text = t.gettext("The bills of the load are being taken back. Reload this page to see how many are left.")
     emptied = [shop_id for shop_id in sorted(view.found.shops) if not visit.store.reads.has_sales(shop_id)]

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.changes import (
+    SEVERAL_LOADS,
     BaseRow,
     BillRow,
     Change,
@@ -333,9 +334,13 @@ class Batch:
         return Outcome.CHANGED
 
     def _confirmed(self, known: BillRow) -> int | None:
-        """Return the first load that has delivered a stored bill again. An undo of an earlier load leaves it alone."""
+        """Return the load that has delivered a stored bill again, or that there are several."""
         is_of_other_load = bool(known.load and self.load) and known.load != self.load
-        return self.load if is_of_other_load and known.confirmed_by is None else known.confirmed_by
+        if not is_of_other_load:
+            return known.confirmed_by
+        if known.confirmed_by in (None, self.load):
+            return self.load
+        return SEVERAL_LOADS
 
     def _is_rejected(self, guard: ReplacementGuard, known: BillRow, change: EncodedBill) -> bool:
         """Let the guard compare the stored bill with the change; return whether the change is rejected."""

@@ -180,6 +180,8 @@ Row = tuple[Any, ...]
 
 # The day that is stored for a bill without a readable time.
 NO_DAY = 0
+# In `confirmed_by`, which has room for the number of one load.
+SEVERAL_LOADS = 0
 # Stored as the sign-up time of a member whose sign-up time cannot be read, so that such members come last.
 NEVER = 2**62
 
@@ -211,7 +213,7 @@ class BillRow(Struct, gc=False):
 
     `load` is the load that added the bill or last changed it, 0 if it is not known, and negative if it was
     undone. None stands for an unknown load in a stored bill, and in one that is written for the load that it has.
-    `confirmed_by` is the first later load that delivered the same content.
+    `confirmed_by` is the later load that delivered the same content, or SEVERAL_LOADS.
     """
 
     shop: int

@@ -191,6 +191,11 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     def finished(self) -> bool:
         return self.finished_at is not None
 
+    @property
+    def has_repeated(self) -> bool:
+        """Whether some of its records were stored before with the same content."""
+        return self.lines > self.changed + self.rejected
+
     def idle_ms(self, now: int) -> int:
         """Return the time since it last wrote to the store."""
         return max(0, now - self.seen_at)

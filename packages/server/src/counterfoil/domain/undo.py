@@ -43,6 +43,7 @@ def verdict(load_before: int | None, confirmed_by: int | None, undone: Collectio
     """Return what happens to a bill that no later load has changed. `undone` are the loads that were undone."""
     if load_before is not None and load_before >= 0:
         return "changed"
+    # SEVERAL_LOADS is never among the undone, because it does not say which loads they are.
     # A void of an earlier undo is not a record that somebody delivered, so the load has added the bill again.
     return "delivered_again" if confirmed_by is not None and confirmed_by not in undone else "added"
 
@@ -122,7 +123,7 @@ def preview(load: int, bills: Iterable[LoadedBill], undone: Collection[int], rem
 
 def _kept(bill: LoadedBill, kind: Verdict) -> KeptBill:
     others = {"changed": bill.load_before, "changed_later": bill.load, "delivered_again": bill.confirmed_by}
-    # 0 is a load of an older version, whose number is not known.
+    # 0 is a load of an older version, whose number is not known, or SEVERAL_LOADS.
     return KeptBill(shop_id=bill.shop_id, bill_id=bill.bill_id, verdict=kind, other_load=others[kind] or None)
 
 

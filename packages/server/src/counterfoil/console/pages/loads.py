@@ -57,7 +57,7 @@ class OneLoadView(Struct, frozen=True, kw_only=True):
         return all(is_of_import(reason) for reason in self.load.reasons)
 
     def can_be_undone(self, now: int) -> bool:
-        return bool(self.load.changed) and load_state(self.load, now) != "running"
+        return (self.load.changed > 0 or self.load.has_repeated) and load_state(self.load, now) != "running"
 
     def is_stopped(self, now: int) -> bool:
         return load_state(self.load, now) == "stopped"

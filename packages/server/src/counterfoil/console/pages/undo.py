@@ -7,7 +7,7 @@ from msgspec import Struct
 from counterfoil.checks.undoing import Undo
 from counterfoil.console.visit import ConsolePage, NotFound, Visit
 from counterfoil.domain.loads import LoadRow, load_state
-from counterfoil.domain.undo import DayOfUndo, KeyThatRead, UndoPreview
+from counterfoil.domain.undo import DayOfUndo, KeyThatRead, UndoPreview, Verdict
 from counterfoil.model.text import translatable
 from counterfoil.program.columns import ListColumn, RowList
 from counterfoil.views.loads import find
@@ -44,6 +44,16 @@ class UndoView(Struct, frozen=True, kw_only=True):
     @property
     def has_something(self) -> bool:
         return bool(self.found.taken_back or self.found.kept.get("changed"))
+
+    @property
+    def only_repeats(self) -> bool:
+        """Whether nothing is taken back, but an undo lets the earlier loads be undone whose bills it has repeated."""
+        load = self.load
+        return load is not None and load.has_repeated and load.undone_at is None and not self.has_something
+
+    def other_loads(self, verdict: Verdict) -> list[int]:
+        """Return the loads of the bills that stay for this reason, as far as they are named."""
+        return sorted({bill.other_load for bill in self.found.named if bill.verdict == verdict and bill.other_load})
 
     def shop_name(self, shop_id: str) -> str:
         return self.shop_names.get(shop_id, shop_id)
