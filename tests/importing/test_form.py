@@ -524,6 +524,7 @@ def test_shops_that_stand_only_above_their_rows_are_refused_by_their_line(tmp_pa
     found = made_of(tmp_path, f"Branch: North\n{rows.format(1, 1)}Branch: South\n{rows.format(2, 2)}")
     assert found.advice.startswith("Line 4 of export.csv has only a shop, South")
     assert made_of(tmp_path, f"Branch: North\n{rows.format(1, 1)}").is_complete
+    assert made_of(tmp_path, f"{rows.format(1, 1)}Branch: North\n").is_complete
 
 
 def test_another_time_than_that_of_closing_is_named(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from counterfoil.importing.results import ImportFailed, RowProblem
 from counterfoil.importing.values import COMMA, POINT, NumberFormat
 
 SAMPLE_ROWS = 20_000
+MOST_CELLS_OF_SHOP = 2
 WORKBOOK_SUFFIXES = (".xlsx", ".xls")
 MOST_ROWS_OF_BILL = 500
 _NUMBER_LIKE = re.compile(r"[^\d]{0,6}\d[\d.,'’ \u00a0\u202f]*[^\d]{0,6}")
@@ -125,12 +126,13 @@ def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:
     is_sample = False
     for file in files:
         in_file = file.rows()
-        for row in islice(in_file, SAMPLE_ROWS):
+        sample = list(islice(in_file, SAMPLE_ROWS))
+        _refuse_shops_above_rows(sample, file)
+        for row in sample:
             if isinstance(row, sheets.TableRow):
                 rows.append(row)
             elif not is_other_table(row.cells, len(file.sheet.columns)):
                 problems.append(row)
-            _refuse_shop_above_rows(row, file)
         if next(in_file, None):
             is_sample = True
             del rows[-_rows_of_last_bill(rows, file.sheet) :]
@@ -142,21 +144,38 @@ def _sampled(files: Sequence[sheets.TableFile]) -> ExportTable:
     return ExportTable(files, rows, columns, problems, is_sample=is_sample)
 
 
-def _refuse_shop_above_rows(row: sheets.TableRow | RowProblem, file: sheets.TableFile) -> None:
-    """Refuse a row such as `Branch: North` below the header row: the rows below it do not name their shop."""
-    cells = [cell for cell in row.cells if cell]
-    label, _, name = ":".join(cells).partition(":")
-    if len(cells) > 2 or not name.strip(" :") or "shopId" not in role_of_heading(label):
-        return
-    if any("shopId" in role_of_heading(heading) for heading in file.sheet.columns):
-        return
-    raise NeedsOtherReport(
+def _only_names_shop(row: sheets.TableRow | RowProblem, file: sheets.TableFile) -> bool:
+    """Return whether a row is one such as `Branch: North`, in a table without a column of shops."""
+    label, name = _label_and_name(row)
+    if len(list(filter(None, row.cells))) > MOST_CELLS_OF_SHOP or not name or "shopId" not in role_of_heading(label):
+        return False
+    return not any("shopId" in role_of_heading(heading) for heading in file.sheet.columns)
+
+
+def _label_and_name(row: sheets.TableRow | RowProblem) -> tuple[str, str]:
+    label, _, name = ":".join(filter(None, row.cells)).partition(":")
+    return label, name.strip(" :")
+
+
+def _refuse_shops_above_rows(rows: Sequence[sheets.TableRow | RowProblem], file: sheets.TableFile) -> None:
+    """Refuse a row that only names a shop and has others below it. At the end of a file, it is a note."""
+    shop_row = None
+    for row in rows:
+        if _only_names_shop(row, file):
+            shop_row = row
+        elif shop_row and len(list(filter(None, row.cells))) > MOST_CELLS_OF_SHOP:
+            raise _shop_above_rows(shop_row, file)
+
+
+def _shop_above_rows(row: sheets.TableRow | RowProblem, file: sheets.TableFile) -> NeedsOtherReport:
+    _, shop = _label_and_name(row)
+    return NeedsOtherReport(
         sentence(
             "Line {line} of {table} has only a shop, {shop}, and the rows below it do not name it. Export the shop on "
             "each row, or each shop in its own file.",
             line=f"{row.line:,}",
             table=file.sheet.name,
-            shop=name.strip(" :"),
+            shop=shop,
         )
     )
 
