@@ -455,6 +455,8 @@ def service(store: Path, admin_port: int) -> Iterator[None]:
 def test_pages_say_that_the_service_or_the_console_was_killed_and_that_the_service_runs_again(
     browser: Any, store: Path
 ) -> None:
+    # Without any key, nobody would miss the service.
+    Command(store)("keys", "issue", "--shop", "sh_1")
     port, admin_port = free_port(), free_port()
     with (
         test_process.console(store, port, COUNTERFOIL_ADMIN_PORT=str(admin_port)) as console,

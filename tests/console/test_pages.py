@@ -236,8 +236,20 @@ def test_the_pages_today_and_store_have_the_same_findings(console: RunningConsol
     assert "Checks that need attention: 2" in alice.page("/store")
 
 
-def test_every_page_says_that_the_service_is_down_and_what_to_do(console: RunningConsole, alice: Operator) -> None:
+def test_a_service_that_nobody_could_have_read_from_is_no_alarm(console: RunningConsole, alice: Operator) -> None:
+    assert "Nothing has been loaded into this store or served from it yet." in alice.page("/keys")
     console.service.load(branch())
+    console.clock.advance(60)
+    for path in ("/", "/keys"):
+        page = alice.page(path)
+        assert "no key has been issued yet that could read from it" in page
+        assert 'class="notice bad"' not in page
+    assert "counterfoil serve --store" in alice.page("/keys")
+
+
+def test_every_page_says_that_the_service_is_down_and_what_to_do(console: RunningConsole, alice: Operator) -> None:
+    here = branch()
+    console.service.key_for(here)
     console.service.ledger.advance_horizon()
     assert alice.get("/service-banner").text == ""
     assert "The API is not available." not in alice.page("/keys")

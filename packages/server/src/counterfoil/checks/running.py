@@ -41,6 +41,13 @@ NOTHING_SERVED = FindingKind(
     text="Nothing has been loaded into this store or served from it yet.",
     advice="Run `counterfoil serve` to start the service.",
 )
+SERVICE_NOT_NEEDED = FindingKind(
+    code="service_not_needed",
+    check="service",
+    status="warn",
+    text="The service is not running, and no key has been issued yet that could read from it.",
+    advice="Run `counterfoil serve` to start the service.",
+)
 CHECK_NTP = Message("check_ntp", "Check the clock against NTP.")
 SERVICE_UNDECIDED = FindingKind(
     code="service_undecided",

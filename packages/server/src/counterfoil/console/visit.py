@@ -11,7 +11,15 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.checks.findings import Finding
 from counterfoil.checks.overview import Overview, overview
-from counterfoil.checks.running import Ready, ask_ready, service_finding
+from counterfoil.checks.running import (
+    CONNECTION_REFUSED,
+    HORIZON_STILL,
+    SERVICE_NOT_NEEDED,
+    SERVICE_SILENT,
+    Ready,
+    ask_ready,
+    service_finding,
+)
 from counterfoil.console.imports import Imports
 from counterfoil.console.sessions import Session, Sessions
 from counterfoil.console.texts import Texts
@@ -59,7 +67,11 @@ class ConsoleStore:
         ready = SharedResult(clock, lambda: ask_ready(settings, WAIT_SEC), _keep_sec)
 
         def ask_service() -> Finding:
-            return service_finding(settings, self.reads.horizon(), clock.now_ms(), ask=ready.get)
+            horizon = self.reads.horizon()
+            finding = service_finding(settings, horizon, clock.now_ms(), is_new=horizon == 0, ask=ready.get)
+            is_refused = finding.code == SERVICE_SILENT.code and ready.get() == CONNECTION_REFUSED
+            is_stopped = is_refused or finding.code == HORIZON_STILL.code
+            return SERVICE_NOT_NEEDED() if is_stopped and self._is_without_keys() else finding
 
         self._overview = SharedResult(clock, lambda: overview(settings, clock.now_ms(), deep=True, ask=ready.get))
         self._service = SharedResult(clock, ask_service)
@@ -84,10 +96,21 @@ class ConsoleStore:
 
     def findings(self) -> list[Finding]:
         """Return the findings without those about the login, because the service has another one than the console."""
-        return [finding for finding in self.overview().findings if finding.check != "rights"]
+        findings = [finding for finding in self.overview().findings if finding.check != "rights"]
+        service = self.service()
+        if service.code != SERVICE_NOT_NEEDED.code:
+            return findings
+        # Only a service that runs advances the horizon.
+        return [service, *(finding for finding in findings if finding.check not in ("service", "horizon"))]
 
     def service(self) -> Finding:
         return self._service.get()
+
+    def _is_without_keys(self) -> bool:
+        try:
+            return not self.reads.keys()
+        except (StoreUnavailable, StoreMismatch):
+            return False
 
 
 View = TypeVar("View")
