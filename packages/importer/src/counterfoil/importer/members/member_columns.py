@@ -71,7 +71,7 @@ class MemberColumns:
         if credit:
             toml.add("[base]", "creditEnabled", value=True)
         if tiers:
-            toml.add("[base]", "tiers", [{"code": tier} for tier in tiers], "the lowest first")
+            toml.add("[base]", "tiers", [{"code": tier} for tier in tiers], "in any order: it changes no answer")
         toml.add("[member]", "id", member_id)
         for name, role in self.roles.items():
             if role != "id":
@@ -218,17 +218,12 @@ class MemberColumns:
         return self._interview.choose("dates", "day", text, choices, must_confirm=True)
 
     def _find_tiers(self) -> list[str]:
-        """Return the tiers, that with the most members first. Their order changes nothing that the API returns."""
+        """Return the tiers in any order: no member of a file has a position in it, so it changes no answer."""
         columns = [column for column in self._with_role("rank") if len(column.counts) <= MOST_TIERS]
         if not columns:
             return []
         self.roles[columns[0].name] = "rank"
-        tiers = columns[0].distinct
-        if len(tiers) > 1:
-            self._interview.assume(
-                sentence("Tiers, the lowest first: {tiers}, by the number of their members", tiers=", ".join(tiers))
-            )
-        return tiers
+        return columns[0].distinct
 
     def _find_phone_prefix(self) -> str | None:
         """Return what to put before phone numbers from which a spreadsheet has taken the first zero."""
