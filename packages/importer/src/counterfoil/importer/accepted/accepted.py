@@ -4,7 +4,8 @@ from typing import Any
 
 from counterfoil.importer.accepted.later_checks import LaterChecks, days_of, tables_of
 from counterfoil.importer.accepted.payment_entries import payments_of
-from counterfoil.importer.accepted.toml_text import TomlText, quoted
+from counterfoil.importer.accepted.toml_text import TomlText
+from counterfoil.importer.accepted.toml_text import key as toml_key
 from counterfoil.importer.bills.days import NOON
 from counterfoil.importer.columns import FEW_VALUES, ExportTable, TableColumn
 from counterfoil.importer.ranks import REFUND, SALE, SKIP, VOID, Ranks
@@ -89,7 +90,7 @@ class _Writer:
 
     def _accepted(self) -> None:
         for doubt, answer in sorted(self._reading.interview.answers.items()):
-            self._toml.add("[answers]", quoted(doubt), answer)
+            self._toml.add("[answers]", toml_key(doubt), answer)
         self._toml.add("[accepted]", "bills", len(self._reading.counted))
         self._toml.add("[accepted]", "net", money(self._reading.total).replace(",", ""))
         days = days_of(self._reading)
@@ -151,7 +152,7 @@ class _Writer:
                 self._add("[bill]", "shopId", {"constant": shop.id})
             return
         for shop in shops.shops:
-            self._toml.add("[shopIds]", quoted(shop.column_value), shop.id)
+            self._toml.add("[shopIds]", toml_key(shop.column_value), shop.id)
         self._bills_without_shop(column.name)
         self._add("[bill]", "shopId", column.name)
 
@@ -176,7 +177,7 @@ class _Writer:
             self._status("shop", column, values | dict.fromkeys(names, SKIP), None)
         elif shop_of_others:
             for name in names:
-                self._toml.add("[shopIds]", quoted(name), shop_of_others)
+                self._toml.add("[shopIds]", toml_key(name), shop_of_others)
 
     def _bill(self) -> None:
         key, number = self._bills.key, self._bills.number
@@ -297,8 +298,7 @@ class _Writer:
         self._toml.add(f"[[status]]#{key}", "column", column)
         if others:
             self._toml.add(f"[[status]]#{key}", "others", others)
-        for value, meaning in values.items():
-            self._toml.add(f"[status.values]#{key}", quoted(value), meaning)
+        self._toml.add(f"[[status]]#{key}", "values", values)
 
     def _skips(self) -> None:
         """Leave out the rows that are no bills."""

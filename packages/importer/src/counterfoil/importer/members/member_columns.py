@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from counterfoil.importer.accepted.toml_text import TomlText, quoted
+from counterfoil.importer.accepted.toml_text import TomlText, key
 from counterfoil.importer.columns import ExportTable, TableColumn
 from counterfoil.importer.form import sentence
 from counterfoil.importer.interview import Interview, NeedsOtherReport, Refuted
@@ -65,7 +65,7 @@ class MemberColumns:
 
         toml = TomlText("Accepted answers about a table of members, and what they lead to.")
         for name, answer in self._interview.answers.items():
-            toml.add("[answers]", quoted(name), answer)
+            toml.add("[answers]", key(name), answer)
         self._write_file(toml, order)
         toml.add("[base]", "id", base)
         if credit:
