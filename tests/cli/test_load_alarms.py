@@ -181,6 +181,7 @@ def test_a_held_delivery_says_what_it_would_change_and_names_nobody(watched: Del
     watched.take(d=bills(740, NUMBER + 10, lines=[], cashier="Somebody", memberId="4711", amounts={"net": 3}))
     found = preview_of(watched)
     assert (found.bills, found.added, found.changed, found.shops) == (260, 150, 11, ["sh_1"])
+    assert [doubt.measure for doubt in found.doubts] == ["no_items"]
     (day,) = found.days
     # Eleven bills come to 2 more. Of the new ones, 15 state 3, and the others 1.
     assert (day.day, day.added, day.changed, day.net) == ("2025-10-09", 150, 11, "202.00")

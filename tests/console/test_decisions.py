@@ -7,6 +7,7 @@ import pytest
 from console.running_console import Operator, RunningConsole
 from counterfoil.console.addresses import shop_address
 from counterfoil.domain.deliveries import ChangedDay, DeliveryPreview, PreviewedBill
+from counterfoil.domain.doubts import DeliveryDoubt
 from counterfoil.domain.open_items import OpenItem
 from records import NEW_YEAR, bills, branch, shop
 
@@ -47,6 +48,7 @@ def hold(console: RunningConsole, shop_id: str, bill_id: str) -> str:
         days=[day],
         more_days=0,
         examples=[changed],
+        doubts=[DeliveryDoubt("no_amounts", 3, 4, 0.01)],
     )
     console.service.ledger.add_items([HELD])
     console.service.ledger.put_previews({HELD.identity: preview})
@@ -72,6 +74,8 @@ def test_a_held_delivery_shows_what_it_changes_and_which_keys_will_read_it(conso
     assert "What accepting it changes" in page
     assert f'href="{shop_address(here["id"])}"' in page
     assert "500.00" in page
+    assert "75.0% of bills have no amounts" in page
+    assert "75.0% ของบิลไม่มียอดเงิน" in console.operator(language="th").page(address)
     assert page.index("Some of its bills") < page.index(f'action="{address}/accept"')
     shown = alice.page(shop_address(here["id"]))
     assert f'href="{address}"' in shown, "the page of the shop leads to the delivery"

@@ -246,7 +246,8 @@ class StoreLoader:
             report = self._retried(check)
             if report and not report.interrupted:
                 bills = report.summary.totals.report().bills
-                self._previews[printable(file.name)] = sketch.preview(bills, self._clock.now_ms())
+                preview = sketch.preview(bills, self._clock.now_ms())
+                self._previews[printable(file.name)] = replace(preview, doubts=list(report.doubts))
 
     def _check(self, files: FileSet, *, is_beside: bool, sketch: DeliverySketch | None = None) -> LoadReport:
         """Check files without writing anything. A damaged file is reported by the load."""

@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import NO_DAY, EncodedBill
+from counterfoil.domain.doubts import DeliveryDoubt
 from counterfoil.domain.replacements import StoredBill
 from counterfoil.model.calendar import date_of
 from counterfoil.model.control_totals import decimal_text, millionths
@@ -63,6 +64,8 @@ class DeliveryPreview(Struct, frozen=True, kw_only=True, rename="camel"):
     more_days: int
     examples: list[PreviewedBill]
     is_partial: bool = False
+    doubts: list[DeliveryDoubt] = []
+    """Why it is held. Previews of older versions do not say it."""
 
 
 class _PreviewedAmounts(Struct):
