@@ -25,7 +25,7 @@ def test_the_name_of_the_shop_is_beside_the_id_of_a_scope(console: RunningConsol
     console.service.load(shop)
     alice = console.operator("alice", language)
     word = {"en": "Shop", "th": "ร้าน"}[language]
-    named = f'{word} <span title="{shop["id"]}">Riverside</span>'
+    named = f'{word} <a href="/shops/{shop["id"]}" title="{shop["id"]}">Riverside</a>'
     label = f"{named} <code>{shop['id']}</code>"
     assert label in alice.issue(f"shop:{shop['id']}").text
     assert f"{named}<" in alice.page("/keys")
