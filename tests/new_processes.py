@@ -9,7 +9,15 @@ from multiprocessing import get_context
 from multiprocessing.context import ForkServerContext
 
 # The modules of the functions that tests run in other processes, and the HTTP library of an example client.
-IMPORTED = ["client.forked_program", "ingest.loaders", "observe.counting_workers", "ports.other_processes", "requests"]
+IMPORTED = [
+    "client.forked_program",
+    "console.forked_loader",
+    "counterfoil.cli.keyless_load",
+    "ingest.loaders",
+    "observe.counting_workers",
+    "ports.other_processes",
+    "requests",
+]
 
 
 @cache

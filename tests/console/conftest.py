@@ -1,15 +1,34 @@
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from console.forked_loader import ForkedLoader
 from console.running_console import Operator, RunningConsole
+from counterfoil.console import import_steps
 from counterfoil.console.rendering import templates
 from records import NEW_YEAR, base, bills, branch, member
 from running_service import backend_settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_loader() -> Iterator[None]:
+    """Fork the process that checks and loads, because a new interpreter imports for longer than most tests take."""
+    forked = SimpleNamespace(Popen=ForkedLoader, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_steps, "subprocess", forked)
+        yield
+
+
+@pytest.fixture
+def _new_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the console start its own command to check and load."""
+    monkeypatch.setattr(import_steps, "subprocess", subprocess)
 
 
 @pytest.fixture

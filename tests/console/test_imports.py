@@ -111,6 +111,7 @@ def bills_of(console: RunningConsole) -> int:
 # --- a known till --------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("_new_interpreter")
 def test_a_known_till_comes_in_with_one_look_at_the_totals(console: RunningConsole, alice: Operator) -> None:
     address = brought(alice, ("receipts.csv", LOYVERSE.read_bytes()))
     page = alice.page(address)
@@ -503,6 +504,7 @@ def test_files_end_after_a_day_and_when_the_console_starts_again(console: Runnin
     assert alice.json("/imports.json")["lostFiles"] == []
 
 
+@pytest.mark.usefixtures("_new_interpreter")
 def test_what_was_accepted_is_loaded_although_the_console_stops(
     console: RunningConsole, alice: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -515,6 +517,7 @@ def test_what_was_accepted_is_loaded_although_the_console_stops(
     assert alice.json("/imports.json")["lostFiles"] == []
 
 
+@pytest.mark.usefixtures("_new_interpreter")
 def test_a_load_that_ends_before_it_begins_is_on_the_page_and_waits_as_an_item(
     console: RunningConsole, alice: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
