@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
@@ -33,7 +33,7 @@ _SATANG = 0.01
 Basis = Literal["lines", "payments"]
 
 
-class Figures(NamedTuple):
+class Figures(Struct, frozen=True, gc=False):
     """What a bill adds to the totals."""
 
     day: int
@@ -250,19 +250,20 @@ class ControlTotals(Struct):
     _not_adding_up: list[BillNotAddingUp] = field(default_factory=list)
 
     def add(self, bills: Iterable[CountedBill]) -> None:
-        days, without = self._days, self._without
+        days = self._days
         for shop_id, bill_id, figures in bills:
-            day, is_void, net, tip, tax, from_lines, from_payments, lacks_day = figures
             if self._is_repeated(hash((shop_id, bill_id)), hash(figures)):
                 continue
-            self._without_business_day[shop_id] += lacks_day
-            sums = days.get((shop_id, day)) or self._new_day(shop_id, day)
+            if figures.lacks_day:
+                self._without_business_day[shop_id] += 1
+            sums = days.get((shop_id, figures.day)) or self._new_day(shop_id, figures.day)
             sums.bills += 1
-            if is_void:
+            if figures.is_void:
                 sums.voids += 1
                 continue
-            sums.tip += tip
-            sums.tax += tax
+            sums.tip += figures.tip
+            sums.tax += figures.tax
+            net = figures.net
             if net is None:
                 self._without_net += 1
                 continue
@@ -271,14 +272,10 @@ class ControlTotals(Struct):
             sums.net += net
             if net < 0:
                 sums.refunds += 1
-            if from_lines is None:
-                without["lines"] += 1
-            elif from_lines:
-                self._note_difference(shop_id, bill_id, "lines", from_lines)
-            if from_payments is None:
-                without["payments"] += 1
-            elif from_payments:
-                self._note_difference(shop_id, bill_id, "payments", from_payments)
+            if figures.from_lines != 0:
+                self._note_difference(shop_id, bill_id, "lines", figures.from_lines)
+            if figures.from_payments != 0:
+                self._note_difference(shop_id, bill_id, "payments", figures.from_payments)
 
     def _is_repeated(self, bill: int, figures: int) -> bool:
         """Return whether a bill occurred before with the same figures, as in files that overlap."""
@@ -293,7 +290,11 @@ class ControlTotals(Struct):
         sums = self._days[shop_id, day] = _Sums()
         return sums
 
-    def _note_difference(self, shop_id: str, bill_id: str, basis: Basis, difference: int) -> None:
+    def _note_difference(self, shop_id: str, bill_id: str, basis: Basis, difference: int | None) -> None:
+        """Count a bill that does not add up, or that has nothing to compare its net with."""
+        if difference is None:
+            self._without[basis] += 1
+            return
         self._different[basis] += 1
         if self._different[basis] <= MAX_NAMED:
             self._not_adding_up.append(BillNotAddingUp(shop_id, bill_id, basis, decimal_text(difference)))
