@@ -16,7 +16,7 @@ from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest import conversion
-from counterfoil.ingest.conversion import BillConverter
+from counterfoil.ingest.conversion import LineConverter
 from counterfoil.ingest.fields import FieldType, check_record, known_fields
 from counterfoil.ingest.lines import LONGEST_NAME, MAX_RECORD, Reader, Rejected, parse_record
 from counterfoil.ingest.lines import MAX_ITEMS as MAX_LINES
@@ -32,11 +32,11 @@ ODD_VALUES: list[Any] = CASES["oddValues"]
 
 PATHS = list(paths(BILL))
 FACTS = {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in SHOPS}
-CONVERTER = BillConverter(PSEUDONYMS, FACTS.get)
+CONVERTER = LineConverter(PSEUDONYMS, FACTS.get)
 READER = Reader(PSEUDONYMS, FACTS.get)
 
 
-def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reader = READER) -> bool:
+def assert_same(line: bytes, converter: LineConverter = CONVERTER, reader: Reader = READER) -> bool:
     """Return whether the fast path accepts the line. If so, check that the lenient reader returns the same result."""
     converted = converter.convert_clean(line)
     if converted is None:
@@ -52,7 +52,7 @@ def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reade
 def test_most_generated_bills_take_the_fast_path_with_the_same_result() -> None:
     lines = lines_of_a_world()
     facts = {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in shops_of_a_world()}
-    converter, reader = BillConverter(PSEUDONYMS, facts.get), Reader(PSEUDONYMS, facts.get)
+    converter, reader = LineConverter(PSEUDONYMS, facts.get), Reader(PSEUDONYMS, facts.get)
     bills = [line for line in lines if b'"kind":"bill"' in line]
     assert sum(assert_same(line, converter, reader) for line in bills) > len(bills) / 2
 
@@ -102,7 +102,7 @@ def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
 @pytest.mark.parametrize("limit", ["MAX_KEPT_LINES", "MAX_KEPT_BYTES", "MAX_KEPT_SHOPS"])
 def test_the_result_does_not_depend_on_how_many_lines_are_kept(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversion, limit, 2)
-    converter = BillConverter(PSEUDONYMS, FACTS.get)
+    converter = LineConverter(PSEUDONYMS, FACTS.get)
     for total in range(8):
         lines = [{"name": "Tea", "qty": 1, "total": total + each, "rootId": "r"} for each in range(3)]
         for shop in FACTS:
@@ -111,7 +111,7 @@ def test_the_result_does_not_depend_on_how_many_lines_are_kept(limit: str, monke
 
 def test_a_line_is_published_again_when_the_facts_of_its_shop_change() -> None:
     facts = dict(FACTS)
-    converter, reader = BillConverter(PSEUDONYMS, facts.get), Reader(PSEUDONYMS, facts.get)
+    converter, reader = LineConverter(PSEUDONYMS, facts.get), Reader(PSEUDONYMS, facts.get)
     line = json.dumps(BILL | {"shopId": "plain"}).encode()
     assert assert_same(line, converter, reader)
     facts["plain"] = KnownFacts(2, shop_from(SHOPS[1] | {"id": "plain"})[1])

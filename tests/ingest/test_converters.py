@@ -18,9 +18,10 @@ import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.demo.worldgen.records import dirty_lines
-from counterfoil.domain.changes import EncodedBill
+from counterfoil.domain.changes import EncodedBill, KnownFacts
+from counterfoil.domain.shops import shop_from
 from counterfoil.ingest import converters, pipeline
-from counterfoil.ingest.conversion import BillConverter
+from counterfoil.ingest.conversion import LineConverter
 from counterfoil.ingest.converters import ConverterProcess, Converters, converter_processes
 from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summary
 from ingest.loaders import lines_of_a_world, shops_of_a_world
@@ -100,25 +101,26 @@ def test_every_table_the_summary_and_the_rejects_are_the_same(tmp_path: Path, st
 def here(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Return a list to which the loader adds each line that it converts itself."""
     found: list[bytes] = []
-    convert = BillConverter.convert_clean
+    convert = LineConverter.convert_clean
 
-    def noted(self: BillConverter, line: bytes) -> EncodedBill | None:
+    def noted(self: LineConverter, line: bytes) -> EncodedBill | None:
         found.append(line)
         return convert(self, line)
 
-    monkeypatch.setattr(BillConverter, "convert_clean", noted)
+    monkeypatch.setattr(LineConverter, "convert_clean", noted)
     return found
 
 
-def test_bills_are_converted_in_the_other_processes(
+def test_bills_and_members_are_converted_in_the_other_processes(
     tmp_path: Path, here: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(converters, "MAX_WAITING", 1_000)
-    loaded(tmp_path, [SHOP], 0)
+    loaded(tmp_path, [SHOP, {"kind": "base", "id": "m"}], 0)
     here.clear()
     monkeypatch.delattr(pipeline, "parse_record")
-    summary = loaded(tmp_path, map(bill, range(100)), 1)[0]
-    assert summary.outcomes["added"] == 100
+    members = [{"kind": "member", "id": f"m{number}", "providerId": "m"} for number in range(100)]
+    summary = loaded(tmp_path, [*map(bill, range(100)), *members], 1)[0]
+    assert summary.outcomes["added"] == 200
     assert here == []
 
 
@@ -165,7 +167,7 @@ def test_a_process_that_fails_reports_the_place_and_no_data(
     def fail(*_: object) -> None:
         raise ValueError("a secret")
 
-    monkeypatch.setattr(BillConverter, "convert", fail)
+    monkeypatch.setattr(LineConverter, "convert", fail)
     with closing(ConverterProcess(PSEUDONYMS.secret)) as process:
         process.send([b"{}"], [])
         assert process.answer() is None
@@ -262,6 +264,20 @@ def waking(lines: Iterator[Any], process: converters.ConverterProcess) -> Iterat
     """Yield the lines, and let a stopped process go on when all of them have been read."""
     yield from lines
     os.kill(process.process.pid or 0, signal.SIGCONT)
+
+
+def test_the_bills_of_a_new_shop_are_sent_when_its_record_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converters, "MESSAGE_SEC", 0)
+    written: dict[str, KnownFacts] = {}
+    not_converted = 0
+    with converter_processes(PSEUDONYMS, 1, None) as (process,):
+        os.kill(process.process.pid or 0, signal.SIGSTOP)
+        source = RecordSource(map(bill, range(30))).lines()
+        for group in Converters(PSEUDONYMS, written.get, [process]).convert(waking(source, process)):
+            not_converted += group.changes.count(None)
+            # A load writes the records before a bill first.
+            written["s"] = KnownFacts(1, shop_from(SHOP)[1])
+    assert not_converted == 1
 
 
 def test_a_load_converts_bills_itself_if_no_process_can_be_started(

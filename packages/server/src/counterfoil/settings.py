@@ -359,7 +359,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Setting(
             default=3,
             range=(0, 64),
-            help="Maximum number of processes that convert bills during a large `load`, which starts at most one per "
+            help="Maximum number of processes that convert records during a large `load`, which starts at most one per "
             "core, not counting its own; 0 turns them off. Linux only.",
         ),
     ]

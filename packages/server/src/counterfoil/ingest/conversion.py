@@ -1,4 +1,4 @@
-"""Converts source lines into bills that are ready to be stored.
+"""Converts source lines into bills and members that are ready to be stored.
 
 Most bills have only known fields with values of the expected types. msgspec decodes such a bill directly into the
 `Source` structs and fails for any other bill, so the types of values need not be checked again. `Reader`
@@ -14,7 +14,7 @@ from functools import lru_cache
 from msgspec import DecodeError, Raw, Struct, json
 
 from counterfoil.domain.bills import published_bill, published_item
-from counterfoil.domain.changes import EncodedBill, KnownFacts, encode_bill
+from counterfoil.domain.changes import EncodedBill, KnownFacts, PutMember, encode_bill
 from counterfoil.domain.source_bills import NUL, SourceBill, SourceItem
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import Findings, check_record
@@ -22,6 +22,9 @@ from counterfoil.ingest.lines import MAX_ITEMS, MAX_LINE_BYTES, Reader, Rejected
 from counterfoil.model.control_totals import line_amount
 from counterfoil.model.pos_values import number, record_id
 from counterfoil.model.resources import Number
+
+# What a line is converted to.
+Converted = EncodedBill | PutMember
 
 # Tokens are cached: one takes as long as the rest of a small bill, and the same members have many bills.
 MAX_TOKENS = 16_384
@@ -56,8 +59,8 @@ _decode_line = json.Decoder(SourceItem).decode
 _encode = json.Encoder().encode
 
 
-class BillConverter:
-    """Converts lines with bills. `facts` returns the facts of a shop, or None if they are not known."""
+class LineConverter:
+    """Converts lines with bills and members. `facts` returns the facts of a shop, or None if they are not known."""
 
     def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
         self._facts_of = facts
@@ -72,16 +75,20 @@ class BillConverter:
         bill = self._read_clean(line) if len(line) <= MAX_LINE_BYTES else None
         return None if bill is None or is_too_large(bill, len(line)) else bill
 
-    def convert(self, line: bytes) -> tuple[EncodedBill | None, Findings | None]:
-        """Return the bill and its findings. A line that is rejected or has no bill of a known shop has none."""
+    def convert(self, line: bytes) -> tuple[Converted | None, Findings | None]:
+        """Return the bill or the member on a line, and its findings. Other lines and rejected ones have neither."""
         if bill := self.convert_clean(line):
             return bill, None
         try:
             record = parse_record(line)
-            change = self._reader.change(record, len(line)) if record.get("kind") == "bill" else None
+            if record.get("kind") not in ("bill", "member"):
+                return None, None
+            change = self._reader.change(record, len(line))
         except Rejected:
             return None, None
-        return (change, check_record(record, change)) if isinstance(change, EncodedBill) else (None, None)
+        if isinstance(change, Converted):
+            return change, check_record(record, change)
+        return None, None
 
     def _read_clean(self, line: bytes) -> EncodedBill | None:
         # Search for a single byte first. This is much faster, and few lines contain a backslash.

@@ -1,4 +1,4 @@
-"""Converts the bills of a load, in additional processes if the load is large and the machine has several cores.
+"""Converts the bills and members of a load, in additional processes if it is large and the machine has several cores.
 
 The additional processes only save time: everything that they cannot convert is left to the loader, which also checks
 that each bill was converted with the current facts of its shop.
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from counterfoil.domain.changes import EncodedBill, KnownFacts
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import BillConverter
+from counterfoil.ingest.conversion import Converted, LineConverter
 from counterfoil.ingest.fields import Findings
 
 if TYPE_CHECKING:
@@ -41,11 +41,14 @@ FEWEST_SENT = 10
 # A message ends with so many bytes, or after this time, so that lines of a slow source are not held back.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
-# The maximum number of unanswered messages per process. They keep it busy while the loader writes a large batch.
-MAX_WAITING = 8
-# The loader reads so many messages ahead per process. A process with a low priority may get little time on a busy
-# machine. The loader then converts the others of them itself, three for each of the process, before it waits for it.
+# The maximum number of unanswered messages, of all processes. They have enough to do while the loader writes the bills
+# that were converted meanwhile.
+MAX_WAITING = 24
+# The loader reads so many messages ahead. A process with a low priority may get little time on a busy machine. The
+# loader then converts the others of them itself, three for each of the process, before it waits for it.
 MAX_AHEAD = 4 * MAX_WAITING
+# A load waits for the record of a new shop at most so many times.
+MAX_MISSED = 10_000
 # The space for one message. An answer has at most fifty times as many bytes as its lines.
 SLOT_BYTES = 64 * 1024 * 1024
 NICENESS = 5
@@ -55,8 +58,8 @@ IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Matches the ID of the shop in a line with a bill, unless the ID is written with escape sequences.
 _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
-# The bill on each line of a message, and what it has that cannot be read, by the index of its line.
-Answer = tuple[list[EncodedBill | None], dict[int, Findings]]
+# The bill or the member on each line of a message, and what it has that cannot be read, by the index of its line.
+Answer = tuple[list[Converted | None], dict[int, Findings]]
 
 
 def free_cores() -> int:
@@ -110,7 +113,7 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
     # Bills form no reference cycles, so the garbage collector is not needed.
     gc.disable()
     facts: dict[str, KnownFacts] = {}
-    converter = BillConverter(Pseudonyms(secret), facts.get)
+    converter = LineConverter(Pseudonyms(secret), facts.get)
     try:
         while True:
             lines, shops = messages.receive()
@@ -124,17 +127,17 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
         sys.stderr.write(f"counterfoil: converter: {type(error).__name__} in {where.name}:{where.lineno}\n")
 
 
-def _answer(converter: BillConverter, lines: list[bytes]) -> Answer:
+def _answer(converter: LineConverter, lines: list[bytes]) -> Answer:
     converted = [converter.convert(line) for line in lines]
     findings = {index: found for index, (_, found) in enumerate(converted) if found}
-    return [bill for bill, _ in converted], findings
+    return [change for change, _ in converted], findings
 
 
 # --- in the loader -------------------------------------------------------------------
 
 
 class ConverterProcess:
-    """A fork of the loader that converts bills. `is_lost` is true once the loader has noticed that it has ended."""
+    """A fork of the loader that converts lines. `is_lost` is true once the loader has noticed that it has ended."""
 
     def __init__(self, secret: bytes) -> None:
         context = get_context("fork")
@@ -204,15 +207,16 @@ def converter_processes(pseudonyms: Pseudonyms, most: int, total_bytes: int | No
 
 
 class ConvertedLines(Struct, gc=False):
-    """Consecutive lines, the bill on each one that could be converted, and by index what cannot be read in them."""
+    """Consecutive lines, what each one was converted to, if it could be, and by index what cannot be read in them."""
 
     lines: list[SourceLine]
-    bills: list[EncodedBill | None]
+    changes: list[Converted | None]
     findings: dict[int, Findings]
 
     def facts(self) -> list[KnownFacts]:
         """Return all facts under which the bills were converted."""
-        return list({id(bill.known): bill.known for bill in self.bills if bill}.values())
+        bills = [change for change in self.changes if type(change) is EncodedBill]
+        return list({id(bill.known): bill.known for bill in bills}.values())
 
 
 class _Group(Struct, gc=False):
@@ -239,39 +243,62 @@ class Converters:
     ) -> None:
         self._most_lines = most_lines
         self._processes = processes if most_lines >= FEWEST_SENT else ()
-        self._converter = BillConverter(pseudonyms, facts)
+        self._converter = LineConverter(pseudonyms, facts)
         self._facts_of = facts
+        # The shops that were not known when their first bills were read.
+        self._missed: set[bytes] = set()
 
     def convert(self, lines: Iterable[SourceLine]) -> Iterator[ConvertedLines]:
-        """Yield all lines, in groups, with the bills on them if the lines could be converted."""
+        """Yield all lines, in groups, with what they were converted to if they could be."""
+        groups = _grouped(lines, self._most_lines)
+        if not self._processes:
+            for group_lines in groups:
+                yield ConvertedLines(group_lines, *self._converted_here(group_lines))
+            return
         waiting: deque[_Group] = deque()
-        most = MAX_AHEAD * len(self._processes)
-        for group_lines in _grouped(lines, self._most_lines):
-            waiting.append(self._group(group_lines))
-            while waiting and (waiting[0].is_done or len(waiting) > most):
+        for group_lines in groups:
+            facts, has_new_shop = self._facts_for(group_lines)
+            if has_new_shop:
+                # The record of the shop may be on a line before. Its bills are converted faster when it is written.
+                while waiting:
+                    yield self._result(waiting.popleft())
+                waiting.append(_Group(group_lines, None))
+            else:
+                waiting.append(self._group(group_lines, facts))
+            while waiting and (waiting[0].is_done or len(waiting) > MAX_AHEAD):
                 yield self._result(waiting.popleft())
         for group in waiting:
             yield self._result(group)
 
-    def _group(self, lines: list[SourceLine]) -> _Group:
+    def _group(self, lines: list[SourceLine], facts: list[KnownFacts]) -> _Group:
         """Send the lines to a process. If all processes have enough to do, convert the lines here."""
         running = [process for process in self._processes if not process.is_lost]
-        free = [process for process in running if process.unanswered < MAX_WAITING]
-        if not free:
+        if not running or sum(process.unanswered for process in running) >= MAX_WAITING:
             return _Group(lines, None, self._converted_here(lines))
-        process = min(free, key=lambda process: process.unanswered)
-        process.send([line.text for line in lines], self._facts_for(lines))
+        process = min(running, key=lambda process: process.unanswered)
+        process.send([line.text for line in lines], facts)
         return _Group(lines, process)
 
-    def _facts_for(self, lines: list[SourceLine]) -> list[KnownFacts]:
-        """Return the facts of the shops. Lines are not decoded; the loader reads the bills of a missed shop."""
+    def _facts_for(self, lines: list[SourceLine]) -> tuple[list[KnownFacts], bool]:
+        """Return the facts of the shops, and whether a bill is the first one of a shop that is not known.
+
+        Lines are not decoded; the loader reads the bills of a missed shop.
+        """
         shop_ids: set[bytes] = set()
         for line in lines:
             match = _SHOP_ID.search(line.text)
             if match:
                 shop_ids.add(match[1])
-        facts = [self._facts_of(shop_id.decode("utf-8", "replace")) for shop_id in sorted(shop_ids)]
-        return [known for known in facts if known]
+        found: list[KnownFacts] = []
+        has_new_shop = False
+        for shop_id in sorted(shop_ids):
+            known = self._facts_of(shop_id.decode("utf-8", "replace"))
+            if known:
+                found.append(known)
+            elif shop_id not in self._missed and len(self._missed) < MAX_MISSED:
+                has_new_shop = True
+                self._missed.add(shop_id)
+        return found, has_new_shop
 
     def _result(self, group: _Group) -> ConvertedLines:
         """Return the converted lines. If their process has ended, convert them here."""

@@ -261,17 +261,18 @@ class Pipeline:
             facts = group.facts()
             is_current = self._are_current(facts)
             for index, line in enumerate(group.lines):
-                bill = group.bills[index] if is_current else None
+                change = group.changes[index] if is_current else None
                 summary.lines += 1
                 try:
-                    record = None if bill else parse_record(line.text)
-                    if batch.has_shops and (record is None or record.get("kind") == "bill"):
+                    record = None if change else parse_record(line.text)
+                    is_bill = isinstance(change, EncodedBill) or (record is not None and record.get("kind") == "bill")
+                    if is_bill and batch.has_shops:
                         # Reading a bill requires the stored facts of its shop, so pending shops are written first.
                         yield batch
                         batch, is_current = _Batch(), self._are_current(facts)
-                    if bill and is_current:
-                        self._count_bill(line, bill, group.findings.get(index), summary.fields)
-                        batch.add(line, bill)
+                    if change and is_current:
+                        self._count(line, change, group.findings.get(index), summary.fields)
+                        batch.add(line, change)
                     else:
                         batch.add(line, self._change(line, record or parse_record(line.text), summary.fields))
                 except Rejected as rejected:
@@ -294,18 +295,17 @@ class Pipeline:
                 # The shop may be missing only because it was rejected, so the bill's own mistakes are reported too.
                 self._check_fields("bill", check_bill_without_shop(record), counts, line)
             raise
-        findings = check_record(record, change)
-        if isinstance(change, EncodedBill):
-            self._count_bill(line, change, findings, counts)
-        else:
-            self._check_fields(record["kind"], findings, counts, line)
+        self._count(line, change, check_record(record, change), counts)
         return change
 
-    def _count_bill(self, line: SourceLine, bill: EncodedBill, findings: Findings | None, counts: FieldCounts) -> None:
-        self._check_fields("bill", findings, counts, line)
-        counts.bills += 1
-        if bill.lacks:
-            counts.lacking.update(bill.lacks)
+    def _count(self, line: SourceLine, change: Change, findings: Findings | None, counts: FieldCounts) -> None:
+        """Count what a record was converted to, and its fields."""
+        _, kind, _ = change.key
+        self._check_fields(kind, findings, counts, line)
+        if isinstance(change, EncodedBill):
+            counts.bills += 1
+            if change.lacks:
+                counts.lacking.update(change.lacks)
 
     def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts, line: SourceLine) -> None:
         """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
