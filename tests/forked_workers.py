@@ -90,12 +90,14 @@ class ForkedWorkers:
 
     def _report(self, reports: list[dict[str, Any]], unreported: dict[str, pytest.Item]) -> None:
         hook = self._config.hook
-        item = unreported.pop(reports[0]["nodeid"])
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        first = reports[0]
+        test = {"nodeid": first["nodeid"], "location": tuple(first["location"])}
+        del unreported[first["nodeid"]]
+        hook.pytest_runtest_logstart(**test)
         for data in reports:
             report = hook.pytest_report_from_serializable(config=self._config, data=data)
             hook.pytest_runtest_logreport(report=report)
-        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        hook.pytest_runtest_logfinish(**test)
 
     def _stop_early(self, session: pytest.Session) -> None:
         if session.shouldfail:

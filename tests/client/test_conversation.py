@@ -1,7 +1,10 @@
 """Tests for a single call from the first attempt to the final response, without a network or a clock."""
 
+import logging
+import queue
 from collections.abc import Mapping
 from datetime import datetime
+from logging.handlers import QueueHandler
 from typing import Any
 
 import msgspec
@@ -144,12 +147,19 @@ def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
     assert held(OK, pace=pace, environment=clock) == ([(61.0, connection.RATE_LIMIT), CALL], OK)
 
 
-def test_waits_and_new_tries_are_logged_without_what_identifies_a_member(caplog: pytest.LogCaptureFixture) -> None:
+def test_waits_and_new_tries_are_logged_without_what_identifies_a_member() -> None:
     call = Call("members/m1_secret", (("messagingUserId", "Usecret"),))
     full = refused(429, "rate_limited", {"retry-after": "7"})
-    with caplog.at_level("INFO", "counterfoil.client"):
+    logged: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    handler, log = QueueHandler(logged), logging.getLogger("counterfoil.client")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
         held(full, refused(503, "internal", detail="m1_secret"), Unreachable("m1_secret"), OK, call=call)
-    assert caplog.messages == [
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(logging.NOTSET)
+    assert [logged.get_nowait().getMessage() for _ in range(logged.qsize())] == [
         "waiting 7.0 s, because the service limits the rate",
         "request for members: status 503; try 2 of 8 in 0.5 s",
         "request for members: no usable response; try 3 of 8 in 1.0 s",

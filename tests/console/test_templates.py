@@ -3,17 +3,16 @@
 import csv
 import io
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
-from jinja2 import nodes
+from jinja2 import Template, nodes
 
 from console.running_console import Operator, RunningConsole
 from console.test_decisions import hold
@@ -97,20 +96,18 @@ def assert_harmless(answer: httpx.Response, path: str) -> None:
 
 @contextmanager
 def rendered_templates() -> Iterator[set[str]]:
-    """Yield the names of the templates that are rendered in threads which begin meanwhile."""
+    """Yield the names of the templates that are rendered meanwhile, also as a part of another one."""
     found: set[str] = set()
+    console = rendering.templates()
+    get_template = console.get_template
 
-    def note(frame: FrameType, _: str, __: object) -> None:
-        if frame.f_code.co_filename.endswith(".html"):
-            found.add(Path(frame.f_code.co_filename).name)
+    def noted(name: str, *given: Any, **named: Any) -> Template:
+        found.add(name)
+        return get_template(name, *given, **named)
 
-    # Compiling them would take minutes with a trace.
-    rendering.templates()
-    threading.settrace(note)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "get_template", noted)
         yield found
-    finally:
-        threading.settrace(None)
 
 
 def hostile_export(shop: str) -> bytes:
@@ -207,19 +204,23 @@ def test_every_template_shows_hostile_names_as_text(tmp_path: Path) -> None:
 
 
 def test_a_console_compiles_its_templates_and_reads_its_texts_before_it_answers(console: RunningConsole) -> None:
-    rendering.templates.cache_clear()
+    # They were compiled for an earlier console. To compile them again would take a second.
+    asked_before = rendering.templates.cache_info().hits
     texts.translations.cache_clear()
     console.restart()
-    assert rendering.templates.cache_info().currsize == 1
+    assert rendering.templates.cache_info().hits == asked_before + 1
     assert texts.translations.cache_info().currsize == len(texts.LANGUAGES)
+
+
+@cache
+def parsed(path: Path) -> nodes.Template:
+    return environment("counterfoil.console").parse(path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
 def test_a_template_imports_only_what_exists(path: Path) -> None:
-    parser = environment("counterfoil.console")
-    for imported in parser.parse(path.read_text("utf-8")).find_all(nodes.FromImport):
-        source = (path.parent / str(imported.template.value)).read_text("utf-8")  # type: ignore[attr-defined]
-        tree = parser.parse(source)
-        defined = {macro.name for macro in tree.find_all(nodes.Macro)}
-        defined |= {name.name for found in tree.find_all(nodes.Assign) for name in found.find_all(nodes.Name)}
+    for imported in parsed(path).find_all(nodes.FromImport):
+        source = parsed(path.parent / str(imported.template.value))  # type: ignore[attr-defined]
+        defined = {macro.name for macro in source.find_all(nodes.Macro)}
+        defined |= {name.name for found in source.find_all(nodes.Assign) for name in found.find_all(nodes.Name)}
         assert set(imported.names) - defined == set()
