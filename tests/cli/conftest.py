@@ -9,6 +9,7 @@ import pytest
 from cli.command import Command
 from cli.watched_folder import SHOP_LINES, WatcherProcess, bills
 from counterfoil.program.times import THAILAND, show_times_in
+from empty_store import copy_empty_store
 from running_service import SECRET, backend_settings
 
 
@@ -31,6 +32,12 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+@pytest.fixture
+def empty_store(store: Path) -> None:
+    """Let the store exist before the first command. To create it takes longer than most commands."""
+    copy_empty_store(store)
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of an empty store, on each back end in turn."""
@@ -44,11 +51,19 @@ def counterfoil(store: Path) -> Command:
     return Command(store)
 
 
+@pytest.fixture(scope="session")
+def store_of_two_shops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("shops") / "store"
+    command = Command(store)
+    command("load", "-", stdin=SHOP_LINES)
+    command("keys", "issue", "--shop", "sh_1", "--label", "ERP")
+    return store
+
+
 @pytest.fixture
-def loaded(counterfoil: Command) -> Command:
+def loaded(counterfoil: Command, store_of_two_shops: Path) -> Command:
     """A command whose store has two shops and a key."""
-    counterfoil("load", "-", stdin=SHOP_LINES)
-    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
+    shutil.copytree(store_of_two_shops, counterfoil.store, dirs_exist_ok=True)
     return counterfoil
 
 
@@ -64,7 +79,7 @@ def store_of_three_loads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def usual(counterfoil: Command, store_of_three_loads: Path) -> Command:
     """A command whose store has had three ordinary loads, so that it knows what is usual."""
-    shutil.copytree(store_of_three_loads, counterfoil.store)
+    shutil.copytree(store_of_three_loads, counterfoil.store, dirs_exist_ok=True)
     return counterfoil
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from cli.command import SHOPS, Command, file_size_limit
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 MAPPING = """
 [dates]

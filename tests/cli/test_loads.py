@@ -12,6 +12,8 @@ from cli.command import SHOPS, Command
 from cli.watched_folder import bills
 from counterfoil.domain.open_items import MAX_FILES
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 BILL = json.dumps({"kind": "bill", "id": "b_1", "shopId": "sh_1"}).encode()
 MAPPING = """
@@ -162,7 +164,7 @@ def test_an_item_is_resolved_by_hand_and_that_is_audited(counterfoil: Command, i
     assert next(entry["act"] for entry in counterfoil.json("audit")) == "items_resolved"
 
 
-@pytest.mark.usefixtures("item")
+@pytest.mark.usefixtures("empty_store", "item")
 def test_closing_an_item_names_what_was_closed_and_its_load(counterfoil: Command, tmp_path: Path) -> None:
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     (tmp_path / "bills-16.ndjson").write_bytes(BILL.replace(b"sh_1", b"sh_9"))

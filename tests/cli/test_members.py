@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -52,16 +53,25 @@ def lines(*records: dict[str, Any]) -> bytes:
 PERSON = member(tel=TEL, email=EMAIL, createdAt="2025-05-05T12:00:00+07:00")
 
 
-@pytest.fixture
-def with_member(counterfoil: Command) -> Command:
-    """A store with the member, another one, and a bill of each."""
+@pytest.fixture(scope="module")
+def store_with_member(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records = [
         PERSON,
         member(OTHER, tel="0890000000"),
         bill("b_1", amounts={"net": 10.10}),
         bill("b_2", memberId=OTHER),
     ]
-    counterfoil("load", "-", stdin=lines(*records))
+    store = tmp_path_factory.mktemp("member") / "store"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COUNTERFOIL_SECRET", SECRET)
+        Command(store)("load", "-", stdin=lines(*records))
+    return store
+
+
+@pytest.fixture
+def with_member(counterfoil: Command, store_with_member: Path) -> Command:
+    """A store with the member, another one, and a bill of each."""
+    shutil.copytree(store_with_member, counterfoil.store)
     return counterfoil
 
 

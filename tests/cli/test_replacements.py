@@ -9,6 +9,8 @@ import pytest
 
 from cli.command import SHOPS, Command
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 
 def bill(number: int, day: int = 14, *, dish: str = "Latte", net: float = 65, **fields: Any) -> dict[str, Any]:
     return {

@@ -12,6 +12,8 @@ from counterfoil.model.calendar import quiet_closing
 from counterfoil.settings import load
 from records import Record, base, bill, branch, member, shop
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 AFTER_MIDNIGHT = "2026-01-02T00:30:00+07:00"
 
 

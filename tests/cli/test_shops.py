@@ -21,6 +21,8 @@ from counterfoil.settings import load
 from records import Record, bill, branch, shop
 from running_service import START_MS
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 WEEK_MS = 7 * DAY_MS
 HOUR_MS = 3_600_000
 # 10 February 2026, 15:00 in Thailand.

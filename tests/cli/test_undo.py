@@ -16,6 +16,8 @@ from records import EVER
 from running_service import SECRET, RunningService
 from waiting import until
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 REASON = "Loaded by mistake"
 BILLS = 1_500
 

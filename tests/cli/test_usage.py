@@ -17,6 +17,8 @@ from counterfoil.program.clock import SystemClock
 from counterfoil.program.times import minute
 from running_service import ManualClock
 
+pytestmark = pytest.mark.usefixtures("empty_store")
+
 
 @pytest.fixture
 def key_id(counterfoil: Command) -> str:
