@@ -1,7 +1,7 @@
-"""The files whose whole programs take longest, slowest first. They are started first.
+"""The files with the longest tests, slowest first. They are started first.
 
-Otherwise one process of `make test-programs` would still be running a long file when
-the others have finished. `make test` has so many files that their order does not matter.
+Otherwise one process would still be running a long file when the others have finished.
+In `make test`, only the state machine is both long and among the last files.
 """
 
 SLOWEST_FIRST = (
@@ -16,4 +16,5 @@ SLOWEST_FIRST = (
     "e2e/test_third_parties.py",
     "cli/test_extras.py",
     "faults/test_servers_away.py",
+    "sync/test_state_machine.py",
 )

@@ -62,7 +62,7 @@ def workbook_of(parts: Mapping[str, bytes], *, is_large: bool = False) -> bytes:
         SHEET: sheet(ORDINARY_ROW),
     }
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, content in {**ordinary, **parts}.items():
             archive.writestr(name, content)
         if is_large:
