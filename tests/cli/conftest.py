@@ -10,7 +10,7 @@ from cli.command import Command
 from cli.watched_folder import SHOP_LINES, WatcherProcess, bills
 from counterfoil.program.times import THAILAND, show_times_in
 from empty_store import copy_empty_store
-from running_service import SECRET, backend_settings
+from running_service import SECRET, backend_settings, free_port
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +36,13 @@ def store(tmp_path: Path) -> Path:
 def empty_store(store: Path) -> None:
     """Let the store exist before the first command. To create it takes longer than most commands."""
     copy_empty_store(store)
+
+
+@pytest.fixture
+def free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the settings name ports on which no other service of this machine listens."""
+    monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
+    monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -95,6 +95,7 @@ def test_a_first_load_and_a_first_key_create_all_files_say_so_and_are_recorded(
     assert [entry["act"] for entry in counterfoil.json("audit")].count("store_created") == 1
 
 
+@pytest.mark.usefixtures("free_ports")
 def test_other_commands_create_nothing(counterfoil: Command, store: Path) -> None:
     commands = ("serve", "keys list", "usage", "prune", "status", "shops", "load --accept-change")
     for command in commands:
@@ -134,6 +135,7 @@ def test_only_a_lost_file_is_created_again(counterfoil: Command, store: Path) ->
 
 
 # A new store needs a file of about 300 kB. With these limits, the creation fails at different steps.
+@pytest.mark.usefixtures("free_ports")
 @pytest.mark.parametrize(
     ("command", "size"),
     [

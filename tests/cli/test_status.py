@@ -195,6 +195,7 @@ def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: i
     assert "1 silent: Hilltop (no bill for 2 days; usually at least 20 bills in that time)" in text
 
 
+@pytest.mark.usefixtures("free_ports")
 def test_a_new_store_is_not_reported_as_a_service_that_stopped(counterfoil: Command) -> None:
     counterfoil("init")
     found = counterfoil.json("status", status=2)
@@ -202,10 +203,8 @@ def test_a_new_store_is_not_reported_as_a_service_that_stopped(counterfoil: Comm
 
 
 @pytest.fixture
-def idle(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+def idle(loaded: Command, free_ports: None) -> Command:
     """A command whose settings name free ports, and whose store has two shops and a key."""
-    monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
-    monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
     return loaded
 
 
