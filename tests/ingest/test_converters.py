@@ -118,6 +118,8 @@ def test_bills_and_members_are_converted_in_the_other_processes(
     loaded(tmp_path, [SHOP, {"kind": "base", "id": "m"}], 0)
     here.clear()
     monkeypatch.delattr(pipeline, "parse_record")
+    # A load that has read all lines converts the last ones itself.
+    monkeypatch.setattr(Converters, "_rest", lambda self, waiting: map(self._result, waiting))
     members = [{"kind": "member", "id": f"m{number}", "providerId": "m"} for number in range(100)]
     summary = loaded(tmp_path, [*map(bill, range(100)), *members], 1)[0]
     assert summary.outcomes["added"] == 200
@@ -264,6 +266,25 @@ def waking(lines: Iterator[Any], process: converters.ConverterProcess) -> Iterat
     """Yield the lines, and let a stopped process go on when all of them have been read."""
     yield from lines
     os.kill(process.process.pid or 0, signal.SIGCONT)
+
+
+def test_a_load_does_not_wait_for_a_process_that_gets_no_time(tmp_path: Path) -> None:
+    first, second = (
+        [SHOP, *map(bill, range(200))],
+        [SHOP | {"id": "s2"}, *(bill(number, "s2") for number in range(200))],
+    )
+
+    def while_it_is_stopped() -> Iterator[Any]:
+        (process,) = active_children()
+        os.kill(process.pid or 0, signal.SIGSTOP)
+        # The first bills of the second shop wait until the shop is written.
+        yield from [*first, *second]
+        os.kill(process.pid or 0, signal.SIGCONT)
+        # Here come the answers for the bills that the loader has converted itself meanwhile.
+        yield from second[1:]
+
+    here = loaded(tmp_path / "here", [*first, *second, *second[1:]], 0)
+    assert loaded(tmp_path / "elsewhere", while_it_is_stopped(), 1) == here
 
 
 def test_the_bills_of_a_new_shop_are_sent_when_its_record_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

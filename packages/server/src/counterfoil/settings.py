@@ -325,7 +325,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     batch: Annotated[
         int,
         Setting(
-            default=500, range=(1, 100_000), help="Maximum number of source records that `load` writes per transaction."
+            default=1000,
+            range=(1, 100_000),
+            help="Maximum number of source records that `load` writes per transaction.",
         ),
     ]
     silent_folder_min: Annotated[

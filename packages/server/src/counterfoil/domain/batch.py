@@ -5,7 +5,7 @@ changed rows. Everything that does not depend on the rows is computed before the
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import date, tzinfo
+from datetime import date
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -42,6 +42,7 @@ from counterfoil.domain.shops import (
     with_base,
     with_settings,
     without_settings,
+    zone_of,
 )
 from counterfoil.model.calendar import iso
 from counterfoil.model.resources import Bill, Shop
@@ -304,7 +305,7 @@ class Batch:
         shop = self.shops.get(change.shop_id)
         if shop is None:
             return Outcome.UNKNOWN_SHOP
-        if shop.facts_version != change.known.version:
+        if shop.facts_version != change.facts_version:
             return Outcome.FACTS_MOVED
         key = shop.number, change.bill_id
         known = self.bills.get(key)
@@ -503,20 +504,20 @@ def _written(shop: int, change: EncodedBill, stamp: int | None, load: int | None
         None,
         change.closed_at,
         stamp,
-        change.known.version,
-        change.body if stamp is None else stamped(change.body, stamp, change.known.facts),
+        change.facts_version,
+        change.body if stamp is None else stamped(change.body, stamp, change.timezone),
     )
 
 
-def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
+def stamped(body: bytes, stamp: int, timezone: str | None) -> bytes:
     """Return the body with `updatedAt` set. Quotes in values are escaped, so only the field itself is replaced."""
-    return body.replace(UNSTAMPED, _stamp_field(stamp, facts.zone()), 1)
+    return body.replace(UNSTAMPED, _stamp_field(stamp, timezone), 1)
 
 
 @lru_cache(maxsize=64)
-def _stamp_field(stamp: int, zone: tzinfo) -> bytes:
+def _stamp_field(stamp: int, timezone: str | None) -> bytes:
     """Return `updatedAt` as JSON. The result is cached, because all bills of a batch have the same stamp."""
-    return b'"updatedAt":"%b"' % iso(stamp, zone).encode()
+    return b'"updatedAt":"%b"' % iso(stamp, zone_of(timezone)).encode()
 
 
 def _is_late(rev: float | None, known: float | None) -> bool:

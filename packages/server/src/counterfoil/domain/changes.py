@@ -85,7 +85,10 @@ class KnownFacts(Struct, frozen=True):
 
 
 class EncodedBill(Struct, frozen=True, gc=False):
-    """A bill as it will be stored, except that `updatedAt` is null in its body. `lacks` is counted by a load."""
+    """A bill as it will be stored, except that `updatedAt` is null in its body. `lacks` is counted by a load.
+
+    `facts_version` and `timezone` are those of the shop's facts under which it was converted.
+    """
 
     shop_id: str
     bill_id: str
@@ -96,7 +99,8 @@ class EncodedBill(Struct, frozen=True, gc=False):
     withheld: bytes | None
     body: bytes
     digest: bytes
-    known: KnownFacts
+    facts_version: int
+    timezone: str | None
     rev: float | None
     figures: Figures
     lacks: tuple[BillPart, ...]
@@ -132,7 +136,8 @@ def encode_bill(closed: ClosedBill, known: KnownFacts, rev: float | None, lines:
         None if closed.withheld is None else _encode(closed.withheld),
         body,
         digest_of(body),
-        known,
+        known.version,
+        known.facts.timezone,
         rev,
         figures_of(
             _day_number(bill.business_date or bill.bill_date),

@@ -91,7 +91,12 @@ class ShopFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     delivered: dict[str, str | None] = {}
 
     def zone(self) -> tzinfo:
-        return zone_named(self.timezone) or THAI_TIME
+        return zone_of(self.timezone)
+
+
+def zone_of(timezone: str | None) -> tzinfo:
+    """Return the zone with this name. A shop that has none is in Thailand."""
+    return zone_named(timezone) or THAI_TIME
 
 
 def shop_from(record: Record) -> tuple[Shop, ShopFacts]:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import deque
 from contextlib import ExitStack, closing, contextmanager, suppress
+from mmap import mmap
 from multiprocessing import get_context
 from threading import active_count
 from traceback import extract_tb
@@ -60,6 +61,7 @@ _SHOP_ID = re.compile(rb'"shopId" ?: ?"([^"\\]{1,512})"')
 
 # The bill or the member on each line of a message, and what it has that cannot be read, by the index of its line.
 Answer = tuple[list[Converted | None], dict[int, Findings]]
+NO_ANSWER: Answer = ([], {})
 
 
 def free_cores() -> int:
@@ -75,9 +77,11 @@ class _Messages:
     pools of the standard library, would wait for the GIL after each part of a message.
     """
 
-    def __init__(self, connection: Connection, outgoing: int, incoming: int) -> None:
+    def __init__(self, connection: Connection, unneeded: mmap, outgoing: int, incoming: int) -> None:
         self.connection = connection
         self._outgoing, self._incoming = outgoing, incoming
+        # The number of messages whose answers are not needed any more. Both processes see it.
+        self._unneeded = unneeded
         self.sent = self.received = 0
 
     def send(self, content: object) -> None:
@@ -94,6 +98,14 @@ class _Messages:
         message = os.pread(self._incoming, size, self.received % MAX_WAITING * SLOT_BYTES)
         self.received += 1
         return pickle.loads(message)  # noqa: S301 - from our own process
+
+    def drop(self) -> None:
+        """Say that the answers to all messages that were sent are not needed."""
+        self._unneeded[:] = self.sent.to_bytes(len(self._unneeded))
+
+    def is_unneeded(self) -> bool:
+        """Return whether the answer to the last message that was received is not needed."""
+        return self.received <= int.from_bytes(self._unneeded[:])
 
 
 # --- in the additional processes ------------------------------------------------------
@@ -117,6 +129,9 @@ def _run(messages: _Messages, inherited: Connection, secret: bytes) -> None:
     try:
         while True:
             lines, shops = messages.receive()
+            if messages.is_unneeded():
+                messages.send(NO_ANSWER)
+                continue
             facts.clear()
             facts.update({known.facts.shop_id: known for known in shops})
             messages.send(_answer(converter, lines))
@@ -142,13 +157,16 @@ class ConverterProcess:
     def __init__(self, secret: bytes) -> None:
         context = get_context("fork")
         self.is_lost = False
+        # The next so many answers are not needed any more.
+        self._unneeded = 0
         with ExitStack() as opened:
             self._connection, theirs = map(opened.enter_context, context.Pipe())
             files = [os.memfd_create("counterfoil") for _ in range(2)]
             for file in files:
                 opened.callback(os.close, file)
-            self._messages = _Messages(self._connection, *files)
-            arguments = _Messages(theirs, *reversed(files)), self._connection, secret
+            unneeded = opened.enter_context(mmap(-1, 8))
+            self._messages = _Messages(self._connection, unneeded, *files)
+            arguments = _Messages(theirs, unneeded, *reversed(files)), self._connection, secret
             self.process = context.Process(target=_run, args=arguments, daemon=True)
             # Block these signals, so that they never run the loader's handlers in the fork.
             allowed = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
@@ -171,10 +189,26 @@ class ConverterProcess:
 
     def has_answer(self) -> bool:
         """Return whether `answer` would return without waiting."""
-        return self.is_lost or self._connection.poll()
+        while self._unneeded and (self.is_lost or self._connection.poll()):
+            self._drop_answer()
+        return self.is_lost or (not self._unneeded and self._connection.poll())
 
     def answer(self) -> Answer | None:
         """Wait for the next answer and return it, or None if the process has ended."""
+        while self._unneeded:
+            self._drop_answer()
+        return self._next_answer()
+
+    def drop_answers(self) -> None:
+        """Drop the answers to all messages that were sent."""
+        self._unneeded = self.unanswered
+        self._messages.drop()
+
+    def _drop_answer(self) -> None:
+        self._next_answer()
+        self._unneeded -= 1
+
+    def _next_answer(self) -> Answer | None:
         try:
             return None if self.is_lost else self._messages.receive()
         except (EOFError, OSError):
@@ -213,10 +247,10 @@ class ConvertedLines(Struct, gc=False):
     changes: list[Converted | None]
     findings: dict[int, Findings]
 
-    def facts(self) -> list[KnownFacts]:
-        """Return all facts under which the bills were converted."""
+    def versions(self) -> set[tuple[str, int]]:
+        """Return the shops of the bills, with the versions of the facts under which they were converted."""
         bills = [change for change in self.changes if type(change) is EncodedBill]
-        return list({id(bill.known): bill.known for bill in bills}.values())
+        return {(bill.shop_id, bill.facts_version) for bill in bills}
 
 
 class _Group(Struct, gc=False):
@@ -239,7 +273,7 @@ class Converters:
         pseudonyms: Pseudonyms,
         facts: Callable[[str], KnownFacts | None],
         processes: Sequence[ConverterProcess] = (),
-        most_lines: int = 500,
+        most_lines: int = 1000,
     ) -> None:
         self._most_lines = most_lines
         self._processes = processes if most_lines >= FEWEST_SENT else ()
@@ -260,15 +294,25 @@ class Converters:
             facts, has_new_shop = self._facts_for(group_lines)
             if has_new_shop:
                 # The record of the shop may be on a line before. Its bills are converted faster when it is written.
-                while waiting:
-                    yield self._result(waiting.popleft())
+                yield from self._rest(waiting)
                 waiting.append(_Group(group_lines, None))
             else:
                 waiting.append(self._group(group_lines, facts))
             while waiting and (waiting[0].is_done or len(waiting) > MAX_AHEAD):
                 yield self._result(waiting.popleft())
-        for group in waiting:
-            yield self._result(group)
+        yield from self._rest(waiting)
+
+    def _rest(self, waiting: deque[_Group]) -> Iterator[ConvertedLines]:
+        """Yield all groups that are waiting. While the first are converted elsewhere, convert the last ones here."""
+        while waiting:
+            for group in reversed(waiting):
+                if waiting[0].is_done:
+                    break
+                if group.process:
+                    group.process, group.answer = None, _answer(self._converter, [line.text for line in group.lines])
+            yield self._result(waiting.popleft())
+        for process in self._processes:
+            process.drop_answers()
 
     def _group(self, lines: list[SourceLine], facts: list[KnownFacts]) -> _Group:
         """Send the lines to a process. If all processes have enough to do, convert the lines here."""

@@ -165,7 +165,7 @@ class RejectsFile:
 class LoadRules(Struct, frozen=True, kw_only=True):
     """How a load treats what it reads."""
 
-    batch: int = 500
+    batch: int = 1000
     """The number of records that are written together."""
     strict: bool = False
     """Whether a record with an unknown field or an unreadable value is rejected."""
@@ -258,8 +258,8 @@ class Pipeline:
     def _batches(self, source: Source, summary: Summary) -> Iterator[_Batch]:
         batch = _Batch()
         for group in self._converters.convert(self._readable(source)):
-            facts = group.facts()
-            is_current = self._are_current(facts)
+            versions = group.versions()
+            is_current = self._are_current(versions)
             for index, line in enumerate(group.lines):
                 change = group.changes[index] if is_current else None
                 summary.lines += 1
@@ -269,7 +269,7 @@ class Pipeline:
                     if is_bill and batch.has_shops:
                         # Reading a bill requires the stored facts of its shop, so pending shops are written first.
                         yield batch
-                        batch, is_current = _Batch(), self._are_current(facts)
+                        batch, is_current = _Batch(), self._are_current(versions)
                     if change and is_current:
                         self._count(line, change, group.findings.get(index), summary.fields)
                         batch.add(line, change)
@@ -279,12 +279,16 @@ class Pipeline:
                     self._reject(line, rejected, summary)
                 if len(batch.lines) >= self._rules.batch or batch.size >= BATCH_BYTES:
                     yield batch
-                    batch, is_current = _Batch(), self._are_current(facts)
+                    batch, is_current = _Batch(), self._are_current(versions)
         yield batch
 
-    def _are_current(self, facts: Iterable[KnownFacts]) -> bool:
-        current = ((self._facts(known.facts.shop_id), known) for known in facts)
-        return all(now is known or now == known for now, known in current)
+    def _are_current(self, versions: Iterable[tuple[str, int]]) -> bool:
+        """Return whether all shops still have these versions of their facts."""
+        for shop_id, version in versions:
+            known = self._facts(shop_id)
+            if known is None or known.version != version:
+                return False
+        return True
 
     def _change(self, line: SourceLine, record: dict[str, Any], counts: FieldCounts) -> Change:
         """Return the change that a record describes, and count it."""
