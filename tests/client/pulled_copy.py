@@ -4,12 +4,12 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-import httpx
 import msgspec
 
 from client import copy_contents, expected
 from client.copy_contents import Json
 from counterfoil.client import Client
+from counterfoil.client.connection import Connection
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.reconcile import Difference, Reconciler
@@ -32,7 +32,7 @@ class Copy:
         self.key = key
         self.target = target
         self.personal = personal
-        self.transport: httpx.BaseTransport | None = None
+        self.connect: Callable[[str, str, float], Connection] = Connection
 
     @property
     def url(self) -> str:
@@ -42,7 +42,7 @@ class Copy:
         self.service.load(*records)
 
     def pull(self, **options: Any) -> Tally:
-        with closing(self.target()) as sink, Client(self.url, self.key, transport=self.transport) as client:
+        with closing(self.target()) as sink, Client(self.url, self.key, connect=self.connect) as client:
             return Puller(client, sink, Options(**options)).run()
 
     def pull_after(self, *changes: Record) -> Tally:

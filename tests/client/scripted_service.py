@@ -1,6 +1,7 @@
 """Services for client tests: one with scripted responses, and proxies to the real one."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ LATER = {"than": [1.5, "this"]}
 
 
 @contextmanager
-def scripted_service(answer: Answers) -> Iterator[str]:
+def scripted_service(answer: Answers, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Run a service that gets its responses by calling `answer` with the path and headers; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -41,10 +42,12 @@ def scripted_service(answer: Answers) -> Iterator[str]:
 
     server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

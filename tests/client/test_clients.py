@@ -1,7 +1,6 @@
 """Tests for the client, against the real service."""
 
 import re
-import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -15,7 +14,7 @@ import records as r
 from client.pulled_copy import PLENTY
 from client.scripted_service import newer_service, scripted_service
 from counterfoil.client import Client, NotThisService, Refusal, Unreachable, calls
-from counterfoil.client.connection import Environment, HttpResponse, tls_context
+from counterfoil.client.connection import Environment, HttpResponse
 from running_service import RunningService
 
 ACCOUNT = "U" + "0123456789abcdef" * 2
@@ -282,27 +281,6 @@ def test_unknown_fields_pass_through(call: Caller, key: str, shop: r.Record) -> 
     assert bill["later"] == {"than": [Decimal("1.5"), "this"]}
     assert bill["items"][0]["later"] == bill["later"]
     assert bill["status"] == "disputed"
-
-
-@pytest.mark.parametrize(
-    ("url", "proxy", "has_certificates"),
-    [
-        ("https://pos.example.com/ext/v1", "", True),
-        ("http://pos.example.com/ext/v1", "", False),
-        ("http://pos.example.com/ext/v1", "https://proxy.example.com", True),
-    ],
-)
-def test_certificates_are_always_checked_and_loaded_only_if_needed(
-    monkeypatch: pytest.MonkeyPatch, url: str, proxy: str, has_certificates: bool
-) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    if proxy:
-        monkeypatch.setenv("http_proxy", proxy)
-    context = tls_context(url)
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert bool(context.get_ca_certs()) is has_certificates
 
 
 def test_a_range_of_days_may_end_with_the_last_day_of_the_calendar() -> None:

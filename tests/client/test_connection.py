@@ -1,17 +1,25 @@
 """Tests for the connection of the blocking client: how it sends requests, reuses connections and is closed."""
 
+import base64
 import gzip
+import logging
+import queue
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from logging.handlers import QueueHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3.util.connection
 from backports import zstd
 
+from certificates import make_certificate
 from client.scripted_service import Answer, scripted_service
-from counterfoil.client.connection import Call, Connection, HttpResponse
+from counterfoil.client.connection import Call, Connection, HttpResponse, checked_url
 from counterfoil.client.errors import Unreachable
 from counterfoil.model.version import __version__
 from waiting import until
@@ -106,8 +114,8 @@ def test_a_connection_that_the_service_has_closed_is_replaced() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"],
-    ids=["none", "bad", "cut"],
+    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"HTTP/1.1 200 OK\r\nServer: "],
+    ids=["none", "bad", "cut", "cut within the headers"],
 )
 def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
     with raw_service(answer) as (url, accepted), connected(url) as connection:
@@ -117,9 +125,22 @@ def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
         hang_up.join()
 
 
+def test_malformed_headers_are_not_logged_with_the_address() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nno header\r\n\r\n{}"
+    logged: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    handler = QueueHandler(logged)
+    logging.getLogger().addHandler(handler)
+    try:
+        with raw_service(answer) as (url, _), connected(url) as connection:
+            connection.get(CALL)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert logged.empty()
+
+
 def test_a_service_that_does_not_respond_in_time_counts_as_no_response() -> None:
     with raw_service(b"") as (url, _), connected(url, timeout_sec=0.05) as connection:
-        assert "ReadTimeout: timed out" in str(connection.get(CALL))
+        assert "TimeoutError: timed out" in str(connection.get(CALL))
 
 
 HALF = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nhalf"
@@ -140,7 +161,7 @@ def test_closing_ends_a_request_that_another_thread_waits_for(answer: bytes) -> 
 
 def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     with raw_service(b"") as (url, _), connected(url, timeout_sec=60) as connection:
-        connect = socket.create_connection
+        connect = urllib3.util.connection.create_connection
 
         def connect_and_close(*arguments: Any, **options: Any) -> socket.socket:
             opened = connect(*arguments, **options)
@@ -148,5 +169,64 @@ def test_closing_while_a_request_connects_ends_the_request(monkeypatch: pytest.M
             threading.Thread(target=connection.close).start()
             return opened
 
-        monkeypatch.setattr(socket, "create_connection", connect_and_close)
+        monkeypatch.setattr(urllib3.util.connection, "create_connection", connect_and_close)
         assert isinstance(connection.get(CALL), Unreachable)
+
+
+@pytest.fixture
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.mark.usefixtures("_no_proxies")
+def test_a_request_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, Mapping[str, str]]] = []
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        seen.append((path, headers))
+        return 200, {}, b"{}"
+
+    with scripted_service(answer) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.replace("//", "//user:p%40ss@"))
+        with connected("http://pos.example.com/ext/v1") as connection:
+            assert isinstance(connection.get(CALL), HttpResponse)
+    [(path, headers)] = seen
+    assert path == "http://pos.example.com/ext/v1/changes"
+    password = base64.b64encode(b"user:p@ss").decode()
+    assert (headers["proxy-authorization"], headers["authorization"]) == (f"Basic {password}", "Bearer k")
+
+
+@pytest.mark.usefixtures("_no_proxies")
+def test_a_host_that_needs_no_proxy_is_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("no_proxy", "example.com,127.0.0.1")
+    with scripted_service(lambda *_: (200, {}, b"{}")) as url, connected(url) as connection:
+        assert isinstance(connection.get(CALL), HttpResponse)
+
+
+@pytest.mark.usefixtures("_no_proxies")
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "http://", "ftp://x"])
+def test_a_proxy_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("all_proxy", proxy)
+    with pytest.raises(ValueError, match="the proxy of the environment is not an address"):
+        Connection("http://pos.example.com/ext/v1", "k", 1.0)
+
+
+@pytest.mark.usefixtures("_no_proxies")
+def test_only_a_service_with_a_trusted_certificate_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, private = tmp_path / "certificate.pem", tmp_path / "private.pem"
+    make_certificate(certificate, private)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, private)
+    with scripted_service(lambda *_: (200, {}, b"{}"), tls) as url:
+        with connected(url) as doubting:
+            assert "CERTIFICATE_VERIFY_FAILED" in str(doubting.get(CALL))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with connected(url) as trusting:
+            assert isinstance(trusting.get(CALL), HttpResponse)
+
+
+def test_a_host_name_with_letters_of_any_script_is_encoded() -> None:
+    assert checked_url("https://ร้าน.example/ext/v1") == "https://xn--q3ct9b5e.example/ext/v1"

@@ -4,11 +4,11 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import httpx
 import pytest
 
 import records as r
 from counterfoil.client import Client
+from counterfoil.client.connection import Call, Connection, HttpResponse, Outcome
 from counterfoil.client.errors import CopyMismatch, Refusal
 from counterfoil.client.feed_rows import FeedRows, Row, all_shop_rows, member_rows
 from running_service import RunningService
@@ -152,16 +152,16 @@ def test_a_copy_that_has_lost_rows_is_read_again_in_full_and_keeps_the_bills_of_
 def test_a_pass_whose_cursor_is_refused_is_started_again(tables: Tables) -> None:
     sold = r.bills(tables.branch, 7)
     tables.load(*sold)
-    refused: list[httpx.URL] = []
+    refused: list[Call] = []
 
-    class RefusesOneCursor(httpx.HTTPTransport):
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            if "cursor" in request.url.params and not refused:
-                refused.append(request.url)
-                return httpx.Response(400, json={"ok": False, "error": "bad_cursor", "message": "Start again."})
-            return super().handle_request(request)
+    class RefusesOneCursor(Connection):
+        def get(self, call: Call) -> Outcome:
+            if "cursor" in dict(call.query) and not refused:
+                refused.append(call)
+                return HttpResponse(400, {}, b'{"ok": false, "error": "bad_cursor", "message": "Start again."}')
+            return super().get(call)
 
-    tables.options = {"transport": RefusesOneCursor()}
+    tables.options = {"connect": RefusesOneCursor}
     tables.make_a_pass()
     assert refused
     assert tables.current_bills() == ids(*sold)

@@ -1,12 +1,12 @@
 """A copy has what programs that read only changes need: the time of each row, removals, both clocks, and the scope."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import httpx
 import msgspec
 import pytest
 
@@ -14,6 +14,7 @@ import records as r
 from client import plain_sql
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import EVERY_KIND, TARGETS
+from counterfoil.client.connection import Call, Connection, HttpResponse, Outcome
 from counterfoil.client.copy_views import DUCKDB_VIEWS
 from counterfoil.client.pull_state import Tally
 from counterfoil.client.sinks import SinkError
@@ -118,7 +119,7 @@ def test_the_time_of_a_row_never_decreases_even_if_the_service_is_restored_to_an
 ) -> None:
     model_copy.service.clock.advance(7200)
     pull(model_copy, r.bill(branch, id="b1"))
-    model_copy.transport = StepsBack(timedelta(hours=1))
+    model_copy.connect = steps_back(timedelta(hours=1))
     pull(model_copy, r.bill(branch, id="b2"), r.member(branch, id="m2"))
     found = copied(model_copy)
     assert as_of(model_copy) < found["b1"]
@@ -126,21 +127,19 @@ def test_the_time_of_a_row_never_decreases_even_if_the_service_is_restored_to_an
     assert set(times(model_copy, "SELECT member_id, CAST(copied_at AS VARCHAR) FROM members").values()) == {found["b1"]}
 
 
-class StepsBack(httpx.HTTPTransport):
-    """Makes the time of every page earlier, as that of a service that was restored from a backup is."""
+def steps_back(span: timedelta) -> Callable[[str, str, float], Connection]:
+    """Return connections that make each page earlier, as those of a service that was restored from a backup are."""
 
-    def __init__(self, span: timedelta) -> None:
-        super().__init__()
-        self._span = span
+    class StepsBack(Connection):
+        def get(self, call: Call) -> Outcome:
+            outcome = super().get(call)
+            assert isinstance(outcome, HttpResponse)
+            body = msgspec.json.decode(outcome.body)
+            if "serverTime" in body:
+                body["serverTime"] = (datetime.fromisoformat(body["serverTime"]) - span).isoformat()
+            return HttpResponse(outcome.status, outcome.headers, msgspec.json.encode(body))
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        request.headers["accept-encoding"] = "identity"
-        answer = super().handle_request(request)
-        answer.read()
-        body = msgspec.json.decode(answer.content)
-        if "serverTime" in body:
-            body["serverTime"] = (datetime.fromisoformat(body["serverTime"]) - self._span).isoformat()
-        return httpx.Response(answer.status_code, content=msgspec.json.encode(body))
+    return StepsBack
 
 
 @ALL_TARGETS

@@ -4,7 +4,6 @@ If its primary is killed, nodes find the new primary. If counts are lost, counti
 """
 
 import ssl
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from certificates import make_certificate
 from faults.http_clients import RepeatingClient
 from faults.multi_node import MultiNodeDeployment, Node
 from faults.proxy import Proxy
@@ -126,13 +126,6 @@ def test_over_tls_only_a_server_with_a_trusted_certificate_is_accepted(
         assert trusting.client().ask("shops").status == 200
         doubting = multi_node.node(meter=address)
         assert doubting.client().ask("shops").error == "auth_unavailable"
-
-
-def make_certificate(certificate: Path, private: Path) -> None:
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    names = ["-subj", "/CN=meter", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    files = ["-keyout", str(private), "-out", str(certificate)]
-    subprocess.run([*command, *names, *files], check=True, capture_output=True)
 
 
 # --- lost data -------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from counterfoil.model.messages import Message
 from counterfoil.model.text import counted
 from counterfoil.observe import Event, ServiceChanged
 from counterfoil.ports import StoreExtent
+from counterfoil.program.http_connections import WATCH
 from counterfoil.serving.notices import LONGEST_PAUSE, Notifier, Watch
 from counterfoil.views.store import StoreValues
 from notice_receiver import Receiver
@@ -132,7 +133,7 @@ def test_a_receiver_that_sends_its_response_byte_by_byte_is_given_up_and_nothing
         assert told.logged() == ["notify_failing"]
         receiver.join(20)
         assert not receiver.is_alive()
-    until(lambda: not any(isinstance(each, threading.Timer) for each in threading.enumerate()), "no thread is left")
+    until(lambda: not any(each.name == WATCH for each in threading.enumerate()), "no thread is left")
 
 
 def test_a_receiver_that_refuses_is_a_finding_until_it_accepts(receiver: Receiver, tmp_path: Path) -> None:

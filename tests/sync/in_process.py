@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import msgspec
@@ -18,6 +19,7 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteCursors, SqliteUsage
+from counterfoil.client.connection import Call, Connection, HttpResponse
 from counterfoil.http.app import App, RouteTable
 from counterfoil.http.gate import Gate
 from counterfoil.http.wire import EntityTags
@@ -124,18 +126,17 @@ class InProcessServiceOnPostgres(InProcessService):
         return bootstrap.serving_ports(self.settings, lambda _: None, self.clock)
 
 
-class InProcess(httpx.BaseTransport):
-    """An HTTP transport without a network. `before` is called before each request; it may load data or raise."""
+def in_process(service: InProcessService, before: Callable[[], None]) -> Callable[[str, str, float], Connection]:
+    """Return connections without a network. `before` is called before each request; it may load data or raise."""
 
-    def __init__(self, service: InProcessService, before: Callable[[], None] = lambda: None) -> None:
-        self._service = service
-        self._before = before
+    class InProcess(Connection):
+        def get(self, call: Call) -> HttpResponse:
+            before()
+            path = f"{service.settings.prefix}/v1/{call.path}"
+            reply = service.answer(path, urlencode(call.query), {"authorization": self._headers["authorization"]})
+            return HttpResponse(reply.status, dict(reply.headers), reply.body)
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self._before()
-        headers = {name: request.headers[name] for name in ("authorization",)}
-        reply = self._service.answer(request.url.path, request.url.query.decode(), headers)
-        return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
+    return InProcess
 
 
 class InProcessServiceOverHttp(InProcessService):

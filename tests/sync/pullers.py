@@ -9,7 +9,7 @@ from counterfoil.client.pull import Options, Puller
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from empty_copy import with_empty_copy
-from sync.in_process import InProcess, InProcessService
+from sync.in_process import InProcessService, in_process
 
 _numbers = count()
 
@@ -92,4 +92,4 @@ class PulledCopy:
         assert differences == [], "a pull has missed a change"
 
     def _client(self, before: Callable[[], None]) -> Client:
-        return Client("http://service/ext/v1", self.key, transport=InProcess(self.service, before))
+        return Client("http://service/ext/v1", self.key, connect=in_process(self.service, before))

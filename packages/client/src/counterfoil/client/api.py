@@ -10,16 +10,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 from counterfoil.client import calls, connection
 from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
 from counterfoil.client.connection import TIMEOUT_SEC, Call, Environment, HttpResponse
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
-
-if TYPE_CHECKING:
-    import httpx
 
 Row = TypeVar("Row")
 
@@ -47,12 +44,12 @@ class Client:
         per_min: int | None = None,
         unpaced: int = 1,
         timeout_sec: float = TIMEOUT_SEC,
-        transport: "httpx.BaseTransport | None" = None,
+        connect: Callable[[str, str, float], connection.Connection] = connection.Connection,
         sleep: Callable[[float], object] | None = None,
         environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
         self.base_url = connection.checked_url(base_url)
-        self._connection = connection.Connection(self.base_url, key, timeout_sec, transport)
+        self._connection = connect(self.base_url, key, timeout_sec)
         self._pace = connection.Pace(per_min)
         self._limit_lock = threading.Lock()
         self._closed = threading.Event()

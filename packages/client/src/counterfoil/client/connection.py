@@ -1,18 +1,13 @@
-"""The attempts of a call, and the requests that are sent with httpx: base URL, TLS, headers, limits of responses."""
+"""The attempts of a call, and its requests: base URL, headers, limits of responses."""
 
 import logging
-import ssl
 import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.parse import urlencode, urlsplit
 
-import httpx
 import msgspec
 from backports import zstd
 from msgspec import Struct
@@ -21,7 +16,7 @@ from counterfoil.client import errors
 from counterfoil.model.calendar import DAY_MS, THAI_TIME, from_ms, thai_day, thai_midnight
 from counterfoil.model.text import without_password
 from counterfoil.model.version import __version__
-from counterfoil.program.open_sockets import OpenSockets
+from counterfoil.program.http_connections import HttpConnections, NoResponse
 
 LOGGER = logging.getLogger("counterfoil.client")
 """What the client waits for. It prints nothing unless the program configures logging."""
@@ -110,7 +105,7 @@ class Call(Struct, frozen=True):
 
 
 class HttpResponse(Struct, frozen=True):
-    """An HTTP response. Header names are in lower case."""
+    """An HTTP response. Its headers are looked up by names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -234,6 +229,8 @@ TIMEOUTS_PER_RESPONSE = 4
 # A response may have this many bytes, compressed and decompressed. The largest page of the change feed has 8.6 MiB, and
 # a page of SMALLEST_LIMIT records, of at most 512 KiB each, 12.5 MiB.
 MAX_BODY_BYTES = 16 * 1024 * 1024
+# So much of a body is read at once.
+PART_BYTES = 256 * 1024
 # RFC 9659 allows a window of 8 MiB.
 _ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 23}
 
@@ -258,6 +255,8 @@ def checked_url(base_url: str) -> str:
     if not is_usable or has_more or len(base_url.split()) != 1 or not base_url.isprintable():
         masked = without_password(base_url)
         raise ValueError(f"{masked!r} is not a valid base URL. Use a URL such as https://example.com/ext/v1")
+    if not url.netloc.isascii():
+        base_url = base_url.replace(url.netloc, url.netloc.encode("idna").decode(), 1)
     return base_url.rstrip("/") + ("" if url.path.strip("/") else API_PATH)
 
 
@@ -272,89 +271,53 @@ def request_headers(key: str) -> dict[str, str]:
     }
 
 
-def tls_context(base_url: str) -> ssl.SSLContext:
-    """Return the TLS context. Load certificates, which takes tens of milliseconds, only if TLS may be used."""
-    if base_url.startswith("http://") and not getproxies():
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # This context does not trust any certificate.
-    return httpx.create_ssl_context()
-
-
 class Connection:
-    """Sends the requests of the blocking client, and keeps connections open between them. Threads may share it."""
+    """Sends the requests of the client, and keeps connections open between them. Threads may share it."""
 
-    def __init__(
-        self, base_url: str, key: str, timeout_sec: float, transport: httpx.BaseTransport | None = None
-    ) -> None:
+    def __init__(self, base_url: str, key: str, timeout_sec: float) -> None:
         self._base_url = base_url
-        self._http = httpx.Client(
-            headers=request_headers(key),
-            timeout=timeout_sec,
-            verify=tls_context(base_url),
-            # The API has no cookies. A service could otherwise fill the memory with them.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            transport=transport,
-        )
-        self._response_sec = TIMEOUTS_PER_RESPONSE * timeout_sec
-        self._sockets = OpenSockets()
+        self._headers = request_headers(key)
+        self._http = HttpConnections(base_url, timeout_sec, TIMEOUTS_PER_RESPONSE * timeout_sec)
         self._is_closed = False
 
     def get(self, call: Call) -> Outcome:
         if self._is_closed:
             return errors.Unreachable("the client is closed")
-        is_overdue = threading.Event()
-        timer = threading.Timer(self._response_sec, self._end, (is_overdue,))
-        timer.daemon = True
-        timer.start()
-        url, extensions = f"{self._base_url}/{call.path}", {"trace": partial(self._note, is_overdue)}
+        query = f"?{urlencode(call.query)}" if call.query else ""
         try:
-            with self._http.stream("GET", url, params=call.query, extensions=extensions) as response:
-                if response.is_stream_consumed:  # A test's transport returns the whole response at once.
-                    return HttpResponse(response.status_code, response.headers, response.content)
+            with self._http.response("GET", f"{self._base_url}/{call.path}{query}", self._headers) as response:
                 body = bytearray()
-                for chunk in response.iter_raw():
-                    body += chunk
+                for part in response.stream(PART_BYTES, decode_content=False):
+                    body += part
                     if len(body) > MAX_BODY_BYTES:
                         break
-                return _decoded(response, body)
-        except FAILURES as error:
-            reason = f"{type(error).__name__}: {error}"
-            if is_overdue.is_set():
-                reason = f"the response was not complete after {self._response_sec:g} seconds"
-            return errors.Unreachable(f"the service cannot be reached at {self._base_url}: {reason}")
-        except RuntimeError:  # httpx raises this if another thread has closed the client in the meantime.
-            if not self._is_closed:
-                raise
-            return errors.Unreachable("the client is closed")
-        finally:
-            timer.cancel()
+                if not body and not (HAS_END & {name.lower() for name in response.headers}):
+                    # The connection may have ended within the headers.
+                    return errors.Unreachable(f"the response of {self._base_url} is empty")
+                return _decoded(response.status, response.headers, body)
+        except NoResponse as error:
+            return errors.Unreachable(f"the service cannot be reached at {self._base_url}: {error}")
+        except DAMAGES as error:
+            return errors.Unreachable(f"the response of {self._base_url} is damaged: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Close all connections. Requests of other threads end at once, without a response."""
         self._is_closed = True
-        self._sockets.shut_down()
         self._http.close()
 
-    def _note(self, is_overdue: threading.Event, event: str, info: dict[str, Any]) -> None:
-        self._sockets.note(event, info)
-        # The time may be over before a connection was made.
-        if self._is_closed or is_overdue.is_set():
-            self._sockets.shut_down()
 
-    def _end(self, is_overdue: threading.Event) -> None:
-        is_overdue.set()
-        self._sockets.shut_down()
+# Headers that say where a body ends.
+HAS_END = {"content-length", "transfer-encoding"}
+# What is raised if a body cannot be decompressed.
+DAMAGES = (zlib.error, zstd.ZstdError, EOFError)
 
 
-# What httpx raises if there is no usable response. A cursor that is too long for a URL raises InvalidURL.
-FAILURES = (httpx.HTTPError, httpx.InvalidURL, zlib.error, zstd.ZstdError, EOFError)
-
-
-def _decoded(response: httpx.Response, body: bytearray) -> HttpResponse | errors.ResponseTooLarge:
-    """Return the response with its decompressed body. A body that ends too early raises one of FAILURES."""
+def _decoded(status: int, headers: Mapping[str, str], body: bytearray) -> HttpResponse | errors.ResponseTooLarge:
+    """Return the response with its decompressed body. A body that ends too early raises one of DAMAGES."""
     if len(body) <= MAX_BODY_BYTES:
-        whole = _decompressed(response.headers.get("content-encoding", ""), body)
+        whole = _decompressed(headers.get("content-encoding", ""), body)
         if len(whole) <= MAX_BODY_BYTES:
-            return HttpResponse(response.status_code, response.headers, whole)
+            return HttpResponse(status, headers, whole)
     return errors.ResponseTooLarge(
         f"the response is larger than {MAX_BODY_BYTES // 1024**2} MiB, which no response "
         "of a Counterfoil API is. Check the base URL."

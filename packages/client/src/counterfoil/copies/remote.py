@@ -37,7 +37,10 @@ class Remote(Struct, frozen=True):
     destination: Destination
 
     def client(self) -> Client:
-        return Client(self.url, self.key, unpaced=UNPACED_REQUESTS)
+        try:
+            return Client(self.url, self.key, unpaced=UNPACED_REQUESTS)
+        except ValueError as error:
+            raise click.UsageError(f"{error}.") from error
 
 
 def duration(text: str) -> float:

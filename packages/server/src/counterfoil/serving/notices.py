@@ -6,9 +6,8 @@ its check ran and did not find it, not when the check could not run.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import MsgspecError, json
 from msgspec.structs import replace
@@ -21,6 +20,7 @@ from counterfoil.machine.files import draft_of, make_folder, open_output
 from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import counted
 from counterfoil.observe import Event, ServiceChanged
+from counterfoil.program.http_connections import HttpConnections, NoResponse
 from counterfoil.settings import Settings
 
 POST_SEC = 10.0
@@ -182,39 +182,24 @@ def _without_texts(problems: dict[str, Known]) -> dict[str, Known]:
 
 def post(url: str, body: bytes, header: str = "") -> str | None:
     """Send a POST with JSON. Return the problem, without the address, or None if the receiver accepted it."""
-    # Imported here because most services send no notifications.
-    import httpx  # noqa: PLC0415
-
-    from counterfoil.program.open_sockets import OpenSockets  # noqa: PLC0415
-
     headers = {"content-type": "application/json", "user-agent": "counterfoil"}
     name, _, value = header.partition(":")
     if name:
         headers[name.strip()] = value.strip()
-    # The timeout applies to each read, so a receiver could go on by sending a byte now and then.
-    began, sockets = time.monotonic(), OpenSockets()
-
-    def note(event: str, info: dict[str, Any]) -> None:
-        sockets.note(event, info)
-        # The time may be over before a connection was made.
-        if time.monotonic() - began >= POST_SEC:
-            sockets.shut_down()
-
-    timer = threading.Timer(POST_SEC, sockets.shut_down)
-    timer.start()
+    http: HttpConnections | None = None
     try:
+        http = HttpConnections(url, POST_SEC, POST_SEC)
         # Redirects are not followed: the body and the header are meant for one address.
-        with (
-            httpx.Client(timeout=POST_SEC) as http,
-            http.stream("POST", url, content=body, headers=headers, extensions={"trace": note}) as response,
-        ):
-            return None if response.is_success else f"the receiver responded with status {response.status_code}"
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        if time.monotonic() - began >= POST_SEC:
-            return f"no complete response within {POST_SEC:.0f} seconds"
+        with http.response("POST", url, headers, body) as response:
+            is_accepted = 200 <= response.status < 300
+            return None if is_accepted else f"the receiver responded with status {response.status}"
+    except NoResponse as error:
+        return f"no valid response: {error.kind}"
+    except ValueError as error:
         return f"no valid response: {type(error).__name__}"
     finally:
-        timer.cancel()
+        if http is not None:
+            http.close()
 
 
 class Watch(threading.Thread):
