@@ -22,6 +22,8 @@ from client.scripted_service import Answer, scripted_service
 from counterfoil.client.connection import Call, Connection, HttpResponse, checked_url
 from counterfoil.client.errors import Unreachable
 from counterfoil.model.version import __version__
+from counterfoil.program import http_connections
+from counterfoil.program.http_connections import proxy_for
 from waiting import until
 
 CALL = Call("changes")
@@ -114,8 +116,14 @@ def test_a_connection_that_the_service_has_closed_is_replaced() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", b"HTTP/1.1 200 OK\r\nServer: "],
-    ids=["none", "bad", "cut", "cut within the headers"],
+    [
+        b"",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nServer: ",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n{}\r\n0\r\n\r\n",
+    ],
+    ids=["none", "bad", "cut", "cut within the headers", "a chunk of negative size"],
 )
 def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
     with raw_service(answer) as (url, accepted), connected(url) as connection:
@@ -123,6 +131,41 @@ def test_an_incomplete_response_counts_as_no_response(answer: bytes) -> None:
         hang_up.start()
         assert isinstance(connection.get(CALL), Unreachable)
         hang_up.join()
+
+
+@pytest.mark.parametrize("early", [b"100 Continue", b"102 Processing", b"103 Early Hints\r\nLink: </style.css>"])
+def test_a_response_that_comes_before_the_response_is_passed_over(early: bytes) -> None:
+    final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    with raw_service(b"HTTP/1.1 %b\r\n\r\n%b" % (early, final)) as (url, _), connected(url) as connection:
+        response = connection.get(CALL)
+    assert isinstance(response, HttpResponse)
+    assert (response.status, response.body) == (200, b"{}")
+
+
+def test_an_error_without_a_body_keeps_its_status_and_headers() -> None:
+    answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nConnection: close\r\n\r\n"
+    with raw_service(answer) as (url, accepted), connected(url) as connection:
+        hang_up = threading.Timer(0.05, lambda: until(lambda: accepted, "it connects")[0].shutdown(socket.SHUT_RDWR))
+        hang_up.start()
+        response = connection.get(CALL)
+        hang_up.join()
+    assert isinstance(response, HttpResponse)
+    assert (response.status, response.headers["retry-after"]) == (429, "7")
+
+
+def test_an_error_quotes_what_the_service_sent_in_one_line_of_safe_characters() -> None:
+    with raw_service(b"\x1b[2J" + b"long" * 9_000 + b"\r\n") as (url, _), connected(url) as connection:
+        text = str(connection.get(CALL))
+    assert text.isprintable()
+    assert len(text) < 400
+
+
+def test_a_connection_that_was_idle_for_long_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw_service(EMPTY, EMPTY) as (url, accepted), connected(url) as connection:
+        connection.get(CALL)
+        monkeypatch.setattr(http_connections, "MAX_IDLE_SEC", 0.0)
+        assert isinstance(connection.get(CALL), HttpResponse)
+        assert len(accepted) == 2
 
 
 def test_malformed_headers_are_not_logged_with_the_address() -> None:
@@ -189,26 +232,44 @@ def test_a_request_goes_through_the_proxy_of_the_environment(monkeypatch: pytest
         return 200, {}, b"{}"
 
     with scripted_service(answer) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.replace("//", "//user:p%40ss@"))
+        monkeypatch.setenv("http_proxy", proxy.replace("//", "//user:p%E0%B8%81ss@"))
         with connected("http://pos.example.com/ext/v1") as connection:
             assert isinstance(connection.get(CALL), HttpResponse)
     [(path, headers)] = seen
     assert path == "http://pos.example.com/ext/v1/changes"
-    password = base64.b64encode(b"user:p@ss").decode()
+    password = base64.b64encode("user:pกss".encode()).decode()
     assert (headers["proxy-authorization"], headers["authorization"]) == (f"Basic {password}", "Bearer k")
+
+
+@pytest.mark.usefixtures("_no_proxies")
+def test_closing_ends_a_request_that_waits_for_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[object] = []
+    with raw_service(b"HTTP/1.1 200 OK\r\nX: ") as (proxy, accepted):
+        monkeypatch.setenv("https_proxy", proxy.removesuffix("/ext/v1"))
+        with connected("https://pos.example.com/ext/v1", timeout_sec=60) as connection:
+            waiting = threading.Thread(target=lambda: outcomes.append(connection.get(CALL)), daemon=True)
+            waiting.start()
+            until(lambda: bool(accepted), "the proxy has the request")
+            connection.close()
+            waiting.join(10)
+            assert isinstance(outcomes[0], Unreachable)
 
 
 @pytest.mark.usefixtures("_no_proxies")
 def test_a_host_that_needs_no_proxy_is_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.setenv("no_proxy", "example.com,127.0.0.1")
+    monkeypatch.setenv("no_proxy", "example.com,127.0.0.1,::1")
+    assert proxy_for("http://[::1]:9/ext/v1") is None
     with scripted_service(lambda *_: (200, {}, b"{}")) as url, connected(url) as connection:
         assert isinstance(connection.get(CALL), HttpResponse)
 
 
 @pytest.mark.usefixtures("_no_proxies")
-@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "http://", "ftp://x"])
-def test_a_proxy_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://127.0.0.1:1", "http://", "ftp://x", "http://u:secret@h:99999", "http://u:secret@[::1", "http://u:a℀@h"],
+)
+def test_a_proxy_that_cannot_be_used_is_refused_without_quoting_it(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("all_proxy", proxy)
     with pytest.raises(ValueError, match="the proxy of the environment is not an address"):
         Connection("http://pos.example.com/ext/v1", "k", 1.0)

@@ -249,6 +249,13 @@ def test_a_template_and_a_header_serve_services_with_a_form_of_their_own(receive
     assert "The disk is full." in message["messages"][0]["text"]
 
 
+def test_a_user_name_and_a_password_in_the_address_are_sent_as_a_header(receiver: Receiver, tmp_path: Path) -> None:
+    told = Told(tmp_path, notify_url=receiver.url.replace("//", "//user:p%40ss@"), notify_header="Authorization: no")
+    told.look(DISK_FULL)
+    ((path, headers, _),) = receiver.received
+    assert (path, headers["authorization"]) == ("/hook?token=secret", "Basic dXNlcjpwQHNz")
+
+
 def test_a_heartbeat_is_sent_unless_something_fails(receiver: Receiver, tmp_path: Path) -> None:
     told = Told(tmp_path, heartbeat_url=receiver.url)
     told.look(WELL)

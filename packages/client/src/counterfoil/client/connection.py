@@ -256,7 +256,10 @@ def checked_url(base_url: str) -> str:
         masked = without_password(base_url)
         raise ValueError(f"{masked!r} is not a valid base URL. Use a URL such as https://example.com/ext/v1")
     if not url.netloc.isascii():
-        base_url = base_url.replace(url.netloc, url.netloc.encode("idna").decode(), 1)
+        try:
+            base_url = base_url.replace(url.netloc, url.netloc.encode("idna").decode(), 1)
+        except UnicodeError:
+            raise ValueError(f"{base_url!r} is not a valid URL: its host is not a valid name") from None
     return base_url.rstrip("/") + ("" if url.path.strip("/") else API_PATH)
 
 
@@ -291,7 +294,7 @@ class Connection:
                     body += part
                     if len(body) > MAX_BODY_BYTES:
                         break
-                if not body and not (HAS_END & {name.lower() for name in response.headers}):
+                if response.status == 200 and not body and not (HAS_END & {name.lower() for name in response.headers}):
                     # The connection may have ended within the headers.
                     return errors.Unreachable(f"the response of {self._base_url} is empty")
                 return _decoded(response.status, response.headers, body)

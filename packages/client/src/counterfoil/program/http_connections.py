@@ -4,18 +4,27 @@ import logging
 import os
 import socket
 import threading
+import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from http.client import HTTPException, HTTPResponse
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
 
 import certifi
 import urllib3
 
+from counterfoil.model.text import printable
+
 # So many connections are kept open between requests. Threads that need more open others.
 MAX_KEPT = 100
+# A connection that was idle for longer is not used again: a firewall may have dropped it without a word.
+MAX_IDLE_SEC = 5.0
+# A text of an error has at most so many characters.
+MAX_TEXT = 200
 # The name of the threads that end requests.
 WATCH = "http-watch"
 # How often a request is ended whose time is over: it may still be connecting.
@@ -66,7 +75,8 @@ class HttpConnections:
             if is_overdue.is_set():
                 # A status line that was cut off may look complete.
                 raise self._overdue()
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            # http.client raises ValueError, for example, if a chunk has a negative size.
             raise (self._overdue() if is_overdue.is_set() else _no_response(error)) from None
         finally:
             is_done.set()
@@ -122,39 +132,81 @@ class _OpenSockets:
         self.shut_down()
 
 
+class _FinalResponse(HTTPResponse):
+    """A response that is not one of those (1xx) that a server may send before it, such as 103 Early Hints."""
+
+    def begin(self) -> None:
+        super().begin()
+        while self.status < 200:
+            self.headers = None  # type: ignore[assignment]
+            super().begin()
+
+
 def _noting_sockets(connection_class: Any, sockets: _OpenSockets) -> Any:
     """Return a subclass of a connection class of urllib3 that adds the socket of each connection to `sockets`."""
 
     class NotingConnection(connection_class):  # type: ignore[misc]
+        response_class = _FinalResponse
+        used_at = 0.0
+
+        def _new_conn(self) -> socket.socket:
+            # A proxy may take any time to connect, and a TLS socket takes the place of this one.
+            opened: socket.socket = super()._new_conn()
+            sockets.add(opened)
+            return opened
+
         def connect(self) -> None:
             super().connect()
             sockets.add(self.sock)
+
+        def getresponse(self) -> Any:
+            response = super().getresponse()
+            self.used_at = time.monotonic()
+            return response
+
+        @property
+        def is_connected(self) -> bool:
+            return bool(super().is_connected) and time.monotonic() - self.used_at <= MAX_IDLE_SEC
 
     return NotingConnection
 
 
 def _manager(url: str, timeout_sec: float) -> urllib3.PoolManager:
     timeout = urllib3.Timeout(connect=timeout_sec, read=timeout_sec)
-    proxy = _proxy_for(url)
+    proxy = proxy_for(url)
     if proxy is None:
         return urllib3.PoolManager(maxsize=MAX_KEPT, timeout=timeout, ca_certs=_certificates())
-    parts = urlsplit(proxy)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("the proxy of the environment is not an address that begins with http:// or https://")
-    headers: dict[str, str] = {}
-    if parts.username is not None:
-        headers = urllib3.make_headers(proxy_basic_auth=f"{unquote(parts.username)}:{unquote(parts.password or '')}")
-    return urllib3.ProxyManager(
-        proxy, proxy_headers=headers, maxsize=MAX_KEPT, timeout=timeout, ca_certs=_certificates()
-    )
+    try:
+        parts = urlsplit(proxy)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError
+        credentials = basic_credentials(parts)
+        headers = {"proxy-authorization": credentials} if credentials else {}
+        return urllib3.ProxyManager(
+            proxy, proxy_headers=headers, maxsize=MAX_KEPT, timeout=timeout, ca_certs=_certificates()
+        )
+    except ValueError:
+        # The original message may quote the password.
+        raise ValueError(
+            "the proxy of the environment is not an address that begins with http:// or https://"
+        ) from None
 
 
-def _proxy_for(url: str) -> str | None:
+def basic_credentials(parts: SplitResult) -> str | None:
+    """Return the value of a header with the user name and the password in an address, if it has any."""
+    if parts.username is None:
+        return None
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+def proxy_for(url: str) -> str | None:
     """Return the proxy that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY give for a URL."""
     parts = urlsplit(url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.netloc):
+    # The netloc of an IPv6 address has brackets; in NO_PROXY, the address may stand without them.
+    if not proxy or proxy_bypass(parts.netloc) or proxy_bypass(f"{parts.hostname}:"):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -171,4 +223,6 @@ def _no_response(error: BaseException) -> NoResponse:
         if isinstance(cause, Exception):
             return _no_response(cause)
     kind = type(error).__name__
-    return NoResponse(kind, kind if isinstance(error, urllib3.exceptions.HTTPError) else f"{kind}: {error}")
+    has_text = isinstance(error, OSError | HTTPException) and not isinstance(error, urllib3.exceptions.HTTPError)
+    # Some texts quote what the other side has sent.
+    return NoResponse(kind, f"{kind}: {printable(str(error)[:MAX_TEXT].strip())}" if has_text else kind)

@@ -8,6 +8,7 @@ its check ran and did not find it, not when the check could not run.
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import MsgspecError, json
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from counterfoil.machine.files import draft_of, make_folder, open_output
 from counterfoil.model.calendar import iso_utc
 from counterfoil.model.text import counted
 from counterfoil.observe import Event, ServiceChanged
-from counterfoil.program.http_connections import HttpConnections, NoResponse
+from counterfoil.program.http_connections import HttpConnections, NoResponse, basic_credentials
 from counterfoil.settings import Settings
 
 POST_SEC = 10.0
@@ -185,9 +186,14 @@ def post(url: str, body: bytes, header: str = "") -> str | None:
     headers = {"content-type": "application/json", "user-agent": "counterfoil"}
     name, _, value = header.partition(":")
     if name:
-        headers[name.strip()] = value.strip()
+        headers[name.strip().lower()] = value.strip()
     http: HttpConnections | None = None
     try:
+        parts = urlsplit(url)
+        credentials = basic_credentials(parts)
+        if credentials:
+            headers["authorization"] = credentials
+            url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
         http = HttpConnections(url, POST_SEC, POST_SEC)
         # Redirects are not followed: the body and the header are meant for one address.
         with http.response("POST", url, headers, body) as response:
