@@ -27,6 +27,7 @@ from counterfoil.ingest.pipeline import LoadRules, Pipeline, RejectsFile, Summar
 from ingest.loaders import lines_of_a_world, shops_of_a_world
 from ports.open_store import PSEUDONYMS
 from running_service import ManualClock, RecordSource
+from waiting import until
 
 TABLES = ("shops", "bills", "bases", "members", "accounts", "removals", "loads", "horizon")
 SHOP: dict[str, Any] = {"kind": "shop", "id": "s", "timezone": "Asia/Bangkok", "channels": [{"id": "c", "name": "One"}]}
@@ -299,6 +300,25 @@ def test_the_bills_of_a_new_shop_are_sent_when_its_record_is_written(monkeypatch
             # A load writes the records before a bill first.
             written["s"] = KnownFacts(1, shop_from(SHOP)[1])
     assert not_converted == 1
+
+
+def test_a_process_that_got_no_time_is_used_again_once_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converters, "MESSAGE_SEC", 0)
+    known = {"s": KnownFacts(1, shop_from(SHOP)[1])}
+    held = [*map(bill, range(converters.MAX_WAITING)), bill(0, "new")]
+    with converter_processes(PSEUDONYMS, 1, None) as (process,):
+
+        def lines() -> Iterator[Any]:
+            os.kill(process.process.pid or 0, signal.SIGSTOP)
+            yield from RecordSource(held).lines()
+            # The bill of the new shop made the loader convert all others itself.
+            os.kill(process.process.pid or 0, signal.SIGCONT)
+            until(process._connection.poll, "it answers")
+            yield from RecordSource(map(bill, range(100))).lines()
+
+        groups = Converters(PSEUDONYMS, known.get, [process]).convert(lines())
+        assert sum(len(group.lines) for group in groups) == len(held) + 100
+        assert process._messages.sent > converters.MAX_WAITING
 
 
 def test_a_load_converts_bills_itself_if_no_process_can_be_started(

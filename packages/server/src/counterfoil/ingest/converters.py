@@ -189,8 +189,7 @@ class ConverterProcess:
 
     def has_answer(self) -> bool:
         """Return whether `answer` would return without waiting."""
-        while self._unneeded and (self.is_lost or self._connection.poll()):
-            self._drop_answer()
+        self.take_unneeded_answers()
         return self.is_lost or (not self._unneeded and self._connection.poll())
 
     def answer(self) -> Answer | None:
@@ -198,6 +197,11 @@ class ConverterProcess:
         while self._unneeded:
             self._drop_answer()
         return self._next_answer()
+
+    def take_unneeded_answers(self) -> None:
+        """Receive the dropped answers that are there, so that they do not count as unanswered."""
+        while self._unneeded and (self.is_lost or self._connection.poll()):
+            self._drop_answer()
 
     def drop_answers(self) -> None:
         """Drop the answers to all messages that were sent."""
@@ -316,6 +320,8 @@ class Converters:
 
     def _group(self, lines: list[SourceLine], facts: list[KnownFacts]) -> _Group:
         """Send the lines to a process. If all processes have enough to do, convert the lines here."""
+        for process in self._processes:
+            process.take_unneeded_answers()
         running = [process for process in self._processes if not process.is_lost]
         if not running or sum(process.unanswered for process in running) >= MAX_WAITING:
             return _Group(lines, None, self._converted_here(lines))
