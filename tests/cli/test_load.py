@@ -213,6 +213,21 @@ def test_a_check_writes_nothing_and_has_the_exit_status_of_the_load(counterfoil:
     assert counterfoil.json("load", "-", stdin=lines(bill(1)))["added"] == 1
 
 
+def test_a_check_reads_each_bill_with_the_settings_that_its_shop_has_by_then(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The bills on three lines are converted together. The shop changes between two of them.
+    monkeypatch.setenv("COUNTERFOIL_BATCH", "3")
+    delivery = lines(*[closing_at("05:00"), bill(1), bill(2)], *[bill(3), closing_at("11:00"), bill(4)])
+    checked = counterfoil.json("load", "--check", "-", stdin=delivery)["totals"]
+    assert len(checked["days"]) == 2
+    assert counterfoil.json("load", "-", stdin=delivery)["totals"] == checked
+
+
+def closing_at(time: str) -> bytes:
+    return json.dumps({"kind": "shop", "id": "sh_1", "timezone": "Europe/London", "closingTime": time}).encode()
+
+
 def test_a_check_says_what_would_happen(counterfoil: Command) -> None:
     text = counterfoil("load", "-", "--check", stdin=lines(*SHOPS, MISNAMED, bill(1, "sh_9")), status=3).stdout
     assert "would load     3\n" in text

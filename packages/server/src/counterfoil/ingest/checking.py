@@ -49,6 +49,7 @@ class CheckingLedger:
         self._on_bills = on_bills
         self._stored_facts = stored_facts
         self._delivered: dict[str, KnownFacts] = {}
+        self._last_version = 0
         self._stored_bills = stored_bills
         self._delivered_bills: OrderedDict[tuple[str, str], StoredBill] = OrderedDict()
 
@@ -69,9 +70,7 @@ class CheckingLedger:
     ) -> list[Outcome]:
         for change in changes:
             if isinstance(change, PutShop):
-                known = self._stored_facts(change.shop.shop_id)
-                facts = settings_kept(change.facts, known.facts) if known else change.facts
-                self._delivered[change.shop.shop_id] = KnownFacts(0, facts)
+                self._put_shop(change)
         if guard is None:
             return [Outcome.UNCHANGED] * len(changes)
         bills = [change for change in changes if isinstance(change, EncodedBill)]
@@ -84,6 +83,15 @@ class CheckingLedger:
         outcomes = [self._outcome(change, stored, guard) for change in changes]
         guard.may_write(len(bills))
         return outcomes
+
+    def _put_shop(self, change: PutShop) -> None:
+        """Remember the facts. Their version differs from those of the store and from earlier ones of the delivery."""
+        shop_id = change.shop.shop_id
+        stored, delivered = self._stored_facts(shop_id), self._delivered.get(shop_id)
+        facts = settings_kept(change.facts, stored.facts) if stored else change.facts
+        if delivered is None or delivered.facts != facts:
+            self._last_version -= 1
+            self._delivered[shop_id] = KnownFacts(self._last_version, facts)
 
     def _outcome(
         self, change: Change, stored: Mapping[tuple[str, str], StoredBill], guard: ReplacementGuard
